@@ -172,7 +172,10 @@ void JobCommands::CreateJob(const v1::CreateJobRequest& request, JobDone done, c
       *record.mutable_clone_start() = create.clone_start();
     }
     auto job = std::make_shared<Job>();
-    *job->mutable_pending() = options_.queries->PendingIfQueued(std::move(record));
+    if (std::optional<v1::Pending> pending = options_.queries->PendingIfQueued(std::move(record));
+        pending.has_value()) {
+      *job->mutable_pending() = *std::move(pending);
+    }
     *job->mutable_spec() = std::move(*create.mutable_spec());
     return done(JobPtr(std::move(job)));
   }

@@ -84,14 +84,16 @@ void JobQueries::AddPending(v1::Job* job) const {
   if (!record.ok() || *record == nullptr) {
     return;
   }
-  *job->mutable_pending() = PendingIfQueued(**record);
+  if (std::optional<v1::Pending> pending = PendingIfQueued(**record); pending.has_value()) {
+    *job->mutable_pending() = *std::move(pending);
+  }
 }
 
-v1::Pending JobQueries::PendingIfQueued(internal::JobRecord record) const {
+std::optional<v1::Pending> JobQueries::PendingIfQueued(internal::JobRecord record) const {
   record.mutable_job()->set_state(v1::Job::QUEUED);
   const Place place = FindPlace(nullptr);
   PendingReasons reasons({&place.fleet, place.first_queued, absl::ToUnixMicros(options_.clock->Now())});
-  return reasons.Find(record).value_or(v1::Pending());
+  return reasons.Find(record);
 }
 
 absl::StatusOr<v1::ExplainJobResponse> JobQueries::ExplainJob(const v1::ExplainJobRequest& request) const {

@@ -98,8 +98,9 @@ class JobQueries {
   void AddReportedStep(v1::Job* job) const;
   // If the job is queued, sets `job->pending`: why the job waits. Compares the job with every device.
   void AddPending(v1::Job* job) const;
-  // Returns why a job with this record would wait if it were queued now. Compares the job with every device.
-  v1::Pending PendingIfQueued(internal::JobRecord record) const;
+  // Returns why a job with this record would wait if it were queued now; nothing if it would not. Compares the job with
+  // every device.
+  std::optional<v1::Pending> PendingIfQueued(internal::JobRecord record) const;
 
  private:
   // The facts that decide, at one moment, whether a queued job can be placed.

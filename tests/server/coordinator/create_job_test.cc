@@ -38,7 +38,7 @@ TEST_F(CreateJobTest, ValidateOnly_KeepsNothing) {
 }
 
 TEST_F(CreateJobTest, ValidateOnly_SaysWhyNoWorkerFits_AsTheSubmittedJobDoes) {
-  const auto why = [this](const JobSpec& spec, bool only_checks) {
+  const auto why = [this](const v1::JobSpec& spec, bool only_checks) {
     v1::CreateJobRequest request;
     *request.mutable_spec() = spec;
     request.set_validate_only(only_checks);
@@ -54,8 +54,9 @@ TEST_F(CreateJobTest, ValidateOnly_SaysWhyNoWorkerFits_AsTheSubmittedJobDoes) {
                         job.pending().message());
   };
   EXPECT_EQ(why(SmallSpec(), true), "1 NO_WORKERS no worker has ever reported a device");
-  Worker w1(this, "w1");
-  JobSpec large = SmallSpec();
+  ScriptedWorker worker("w1");
+  Exchange(worker);
+  v1::JobSpec large = SmallSpec();
   large.mutable_resources()->set_memory_bytes(int64_t{1} << 50);
   const std::string checked = why(large, true);
   EXPECT_THAT(checked, testing::StartsWith("1 INSUFFICIENT_MEMORY "));
