@@ -677,7 +677,7 @@ TEST_F(Ampctl, ADryRunOfAJobThatNoWorkerFits_WarnsWithTheReason) {
             "(w1/cpu)  [INSUFFICIENT_MEMORY]\n  try: lower resources.memory_bytes in the job file, or start a worker "
             "with more memory\njob.yaml is valid; nothing was submitted\n");
   EXPECT_THAT(Run("job submit -f job.yaml --dry-run -o json").out, HasSubstr("\"reason\": \"INSUFFICIENT_MEMORY\""));
-  pending->set_reason(v1::PendingReason::DEVICE_KIND_MISMATCH);
+  pending->set_reason(v1::PendingReason::NO_MATCHING_DEVICE);
   EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, HasSubstr("\n  try: see the workers and their devices: "));
 }
 
