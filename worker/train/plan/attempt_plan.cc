@@ -96,6 +96,10 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
       .keep_order = spec.data().keep_order(),
       .last_batch = spec.data().last_batch() == v1::DataSpec::PAD ? data::LastBatch::kPad : data::LastBatch::kDrop};
   const int64_t batch = plan.sampler.num_in_batch();
+  if (batch < plan.sampler.batch_size) {
+    plan.policy.warnings.push_back(absl::StrCat("data.batch_size is ", plan.sampler.batch_size, ", but data.train has ",
+                                                plan.train.size(), " samples; each step trains with ", batch));
+  }
   plan.num_micro_batches = std::max(spec.train().gradient_accumulation(), 1);
   if (batch % plan.num_micro_batches != 0) {
     return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,

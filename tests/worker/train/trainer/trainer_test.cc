@@ -146,6 +146,22 @@ TEST_F(TrainerTest, AMemoryBudget_ChangesNoNumberAndSaysWhenItIsTooSmall) {
   EXPECT_NE(told, agent.events.end());
 }
 
+TEST_F(TrainerTest, ABatchThatIsLargerThanTheData_IsWarnedOfWithBothNumbers) {
+  StartAttempt start = Mlp("fp32", 2);
+  start.mutable_spec()->mutable_data()->set_batch_size(4096);
+  const int64_t num_samples = start.spec().data().train().synthetic().num_samples();
+  FakeAgent agent = Spawn();
+  agent.Connect();
+  agent.Start(start);
+  Finish(agent);
+  EXPECT_EQ(agent.outcome->kind(), Outcome::FINISHED) << agent.outcome->ShortDebugString();
+  const std::string warning = absl::StrCat("data.batch_size is 4096, but data.train has ", num_samples,
+                                           " samples; each step trains with ", num_samples);
+  EXPECT_TRUE(std::any_of(agent.events.begin(), agent.events.end(), [&warning](const v1::Event& event) {
+    return event.kind() == v1::Event::WARNING && event.message() == warning;
+  }));
+}
+
 TEST_F(TrainerTest, AnAttemptForAGpu_OnAHostWithoutADriver_IsADeviceError) {
   if (dlopen("libcuda.so.1", RTLD_NOW) != nullptr) {
     GTEST_SKIP() << "this host has a CUDA driver";
