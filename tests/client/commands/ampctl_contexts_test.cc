@@ -141,7 +141,7 @@ TEST_F(AmpctlContexts, ADefaultThatIsNotUsedHere_IsWarnedOf) {
   EXPECT_THAT(Run("context use home", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context add home h:3", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context use lab", "AMPD_ADDRESS=h:7").err,
-              HasSubstr("still use h:7, because AMPD_ADDRESS comes first"));
+              HasSubstr("still use h:7, because AMPD_ADDRESS takes precedence"));
 }
 
 TEST_F(AmpctlContexts, ARemovedContext_IsNoLongerThere) {

@@ -676,7 +676,7 @@ TEST_F(Ampctl, ADryRunOfAJobThatNoWorkerFits_WarnsWithTheReason) {
             "warning: no worker can run this job now, so it would wait until one can: needs 8.0 GiB, 4.0 GiB free "
             "(w1/cpu)  [INSUFFICIENT_MEMORY]\n  try: lower resources.memory_bytes in the job file, or start a worker "
             "with more memory\njob.yaml is valid; nothing was submitted\n");
-  EXPECT_THAT(Run("job submit -f job.yaml --dry-run -o json").out, HasSubstr("\"reason\": \"INSUFFICIENT_MEMORY\""));
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run -o json").out, HasSubstr("\"reason\":\"INSUFFICIENT_MEMORY\""));
   pending->set_reason(v1::PendingReason::NO_MATCHING_DEVICE);
   EXPECT_THAT(Run("job submit -f job.yaml --dry-run").err, HasSubstr("\n  try: see the workers and their devices: "));
 }
