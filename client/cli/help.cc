@@ -44,7 +44,7 @@ int PrintHelp(const CLI::App* root, std::vector<std::string> words) {
     unknown.clear();
   }
   if (!unknown.empty()) {
-    return FailUnknownCommand(*command, words, unknown);
+    return FailUnknownCommand(*command, words, unknown, command == root ? TopicNames() : std::vector<std::string>());
   }
   WriteProse(HelpOf(*command));
   return kExitOk;

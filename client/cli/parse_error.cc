@@ -94,11 +94,12 @@ std::string Missing(const CommandTree& tree, const ReadWords& read, const std::v
     }
   }
   std::string line = lacks_only_options ? WithOptions(read, missing, words) : "";
-  const bool has_only_address = names == std::vector<std::string>{"ADDRESS"} && read.positionals.size() == 1 &&
-                                absl::StrContains(read.positionals.front(), ":");
-  if (has_only_address && NeedsNoQuotes(read.positionals.front())) {
+  const std::string word = read.positionals.size() == 1 ? read.positionals.front() : "";
+  const bool has_port = absl::StrContains(word, ":");
+  const bool is_address = has_port || absl::StrContains(word, ".");
+  if (names == std::vector<std::string>{"ADDRESS"} && is_address && NeedsNoQuotes(word)) {
     names.insert(names.begin(), "NAME");
-    line = absl::StrCat(FullName(command), " prod ", read.positionals.front());
+    line = absl::StrCat(FullName(command), " prod ", word, has_port ? "" : ":PORT");
   }
   return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
                       line.empty() ? "" : absl::StrCat("; did you mean: ", line));

@@ -28,7 +28,9 @@ constexpr char kExamples[] =
     "  ampctl compare -f job.yaml                   find the fastest policy that is accurate enough\n"
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
-    "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes";
+    "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes\n"
+    "The files docs/... that ampctl names are in ampd's source and, without docs/, in /usr/share/doc/ampd-doc of the "
+    "package ampd-doc";
 
 constexpr char kEverywhere[] =
     "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, -o FORMAT, "
@@ -220,7 +222,8 @@ std::string AdviceOnWords(const CLI::App& group, const std::vector<std::string>&
 
 void UseOwnUsageLine(CLI::App* root) { root->formatter(std::make_shared<UsageFormatter>()); }
 
-int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown) {
+int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown,
+                       const std::vector<std::string>& topics) {
   const std::string full = FullName(group);
   const std::string no_command = absl::StrCat("error: ", full, " has no command '", Printable(unknown), "'; ");
   const auto first = std::find(words.begin(), words.end(), unknown);
@@ -238,11 +241,15 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
                               "'\n  try: ", full, " --help\n"));
     return kExitUsage;
   }
-  const std::string nearest = Nearest(unknown, commands);
+  std::vector<std::string> known = commands;
+  known.insert(known.end(), topics.begin(), topics.end());
+  const std::string nearest = Nearest(unknown, known);
   const std::string of_name = nearest.empty() ? AdviceOnName(RootOf(group), PathOf(group), rest) : "";
-  WriteMessage(absl::StrCat(no_command, "its commands are ", absl::StrJoin(commands, ", "), "\n",
-                            nearest.empty() ? "" : absl::StrCat("  did you mean '", nearest, "'?\n"),
-                            of_name.empty() ? "" : absl::StrCat("  ", of_name, "\n"), "  try: ", full, " --help\n"));
+  WriteMessage(
+      absl::StrCat(no_command, "its commands are ", absl::StrJoin(commands, ", "), "\n",
+                   topics.empty() ? "" : absl::StrCat("  topics of ampctl help: ", absl::StrJoin(topics, ", "), "\n"),
+                   nearest.empty() ? "" : absl::StrCat("  did you mean '", nearest, "'?\n"),
+                   of_name.empty() ? "" : absl::StrCat("  ", of_name, "\n"), "  try: ", full, " --help\n"));
   return kExitUsage;
 }
 

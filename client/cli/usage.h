@@ -22,8 +22,9 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
 
 // Prints a usage error for `unknown`, one of `words` and no command of `group`, with the command to type instead: the
 // one that users of similar programs mean by it (foreign_words.h), or the one with the most similar name. Returns the
-// exit code.
-int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown);
+// exit code. `topics`: texts of `ampctl help` that the word may name too.
+int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown,
+                       const std::vector<std::string>& topics = {});
 
 // Prints a usage error for a value of -o that the selected command does not support. Returns the exit code.
 int FailFormat(const CommandTree& tree, OutputFormat format);

@@ -35,10 +35,10 @@ std::string CallerText(const v1::Caller& caller) {
   }
   const std::string rights = roles.empty() ? "no role" : absl::StrJoin(roles, ", ");
   const std::string who =
-      caller.name().empty() ? "without a token or a certificate you have here:" : Printable(caller.name());
+      caller.name().empty() ? "no token or certificate; role here: " : Printable(caller.name()) + "  ";
   const std::string worker =
       caller.token().worker().empty() ? "" : absl::StrCat("  (worker ", Printable(caller.token().worker()), ")");
-  return absl::StrCat(who, "  ", rights, worker, "\n");
+  return absl::StrCat(who, rights, worker, "\n");
 }
 
 // Returns the error for a caller without a name, for a command that prints only the name.

@@ -16,6 +16,7 @@ namespace ampd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class AmpctlHelp : public Ampctl {
  protected:
@@ -105,6 +106,10 @@ TEST_F(AmpctlHelp, OfACommandThatDoesNotExist_NamesTheOneThatWasMeant) {
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("error: ampctl job has no command 'lst'; its commands are submit, "));
   EXPECT_THAT(wrong.err, HasSubstr("  did you mean 'list'?\n"));
+  const std::string topics = "\n  topics of ampctl help: exit-codes, job-file, environment\n";
+  EXPECT_THAT(Run("help formatting").err, HasSubstr(topics));
+  EXPECT_THAT(wrong.err, Not(HasSubstr("topics")));
+  EXPECT_THAT(Run("formatting").err, Not(HasSubstr("topics")));
   EXPECT_EQ(Run("help squeue").err, "error: ampctl has no command 'squeue'; to list jobs: ampctl job list\n");
   EXPECT_THAT(Run("help job submit now").err,
               HasSubstr("error: ampctl job submit is a command without further commands such as 'now'"));

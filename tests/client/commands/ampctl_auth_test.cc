@@ -157,6 +157,9 @@ TEST_F(AmpctlAuth, Login_ToAServerThatIsDown_SaysSoAndSavesNothing) {
     EXPECT_EQ(Run(command + " 127.0.0.1:7070").err,
               absl::StrCat("error: ampctl ", command, " needs NAME and ADDRESS; did you mean: ampctl ", command,
                            " prod 127.0.0.1:7070\n  try: ampctl ", command, " --help\n"));
+    EXPECT_EQ(Run(command + " ampd.example.com").err,
+              absl::StrCat("error: ampctl ", command, " needs NAME and ADDRESS; did you mean: ampctl ", command,
+                           " prod ampd.example.com:PORT\n  try: ampctl ", command, " --help\n"));
   }
 }
 
@@ -240,7 +243,7 @@ TEST_F(AmpctlAuth, VariablesThatAreNotUsed_AreNoted) {
 
 TEST_F(AmpctlAuth, WithoutANameForTheCaller_WhoamiSaysSo) {
   fake_.auth.KnowNobody();
-  EXPECT_EQ(Run("auth whoami").out, "without a token or a certificate you have here:  admin\n");
+  EXPECT_EQ(Run("auth whoami").out, "no token or certificate; role here: admin\n");
   for (const char* command : {"auth whoami -q", "auth whoami -o name"}) {
     const Result result = Run(command);
     EXPECT_EQ(result.exit_code, 1) << command;
