@@ -52,8 +52,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                    .value = &options->address,
                    .text = "SERVER",
                    .help = "Server to use: HOST:PORT, unix:/PATH of its socket, or a name from ampctl context "
-                           "list (default: AMPD_ADDRESS, else .ampd/context in this folder, which ampctl dev writes, "
-                           "else the context in use, else unix:/run/ampd/ampd.sock if it exists, else 127.0.0.1:7070)",
+                           "list (default: the server that ampctl context show prints)",
                    .suggest = SuggestContexts});
   for (const ConnectionFileName& file : ConnectionFileNames()) {
     tree->AddGlobal({.name = absl::StrCat("--", file.name),
@@ -66,8 +65,9 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
       {.name = "--tenant",
        .value = &options->tenant,
        .text = "TENANT",
-       .help = "Tenant of what is made, listed or named; '*' for all (default: of the context, AMPD_TENANT, or your "
-               "only one)",
+       .help = "Tenant (a group of users who share jobs and files) of what is made, listed or named; '*' for all. "
+               "Default: the tenant of the context, else AMPD_TENANT. Without these, lists show all your tenants, and "
+               "what you make belongs to your only tenant or, if you have several, to the tenant 'default'",
        .check = WhyNoTenant});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
@@ -80,9 +80,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
       {.name = "--no-headers", .value = &options->no_headers, .help = "Print tables and CSV without headings"});
   tree->AddGlobal({.name = "-q,--quiet",
                    .value = &options->quiet,
-                   .help =
-                       "Print no hints, and only ids or names where -o name is supported. With -o json, jsonl, yaml "
-                       "or csv: only no hints"});
+                   .help = "Print no hints. Commands that support -o name then print ids or names instead of a table"});
   tree->AddGlobal({.name = "--color",
                    .value = &options->color,
                    .text = "WHEN",

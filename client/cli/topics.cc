@@ -15,9 +15,8 @@ namespace {
 constexpr char kEnvironmentText[] =
     "ampctl reads these environment variables:\n"
     "  AMPD_ADDRESS     server to use if --address is not given: HOST:PORT, unix:/PATH or the name of a context\n"
-    "  AMPD_TOKEN       token to send to the server, the text itself; --token-file names a file with it. It is not "
-    "used "
-    "for the server of .ampd/context, nor for a context that has a token of its own\n"
+    "  AMPD_TOKEN       token to send to the server, the text itself; --token-file names a file with it. A context "
+    "with a token of its own does not use it\n"
     "  AMPD_CA          file with the CA certificates for the server, as --ca\n"
     "  AMPD_CERT        file with your certificate, as --cert\n"
     "  AMPD_KEY         file with the key of your certificate, as --key\n"
@@ -50,7 +49,7 @@ constexpr char kJobFileText[] =
     "  train          length of the training, gradient accumulation, seed; required unless the job predicts\n"
     "  eval           when the model is evaluated\n"
     "  checkpoint     when checkpoints are written, and how many are kept\n"
-    "  resources      device, number of devices, memory and worker that the job needs\n"
+    "  resources      kind of device, memory and worker that the job needs\n"
     "  queue          queue in which the job waits\n"
     "  priority       jobs with a higher priority start first\n"
     "  on_divergence  what to do if the loss is not finite or explodes: WARN, FAIL, ROLL_BACK or "
@@ -67,8 +66,8 @@ constexpr char kJobFileText[] =
     "To check one, and to see every field with its default: ampctl job submit --dry-run -f FILE\n"
     "To see the fields below one of these, type --set and a part of its path, such as train., and press Tab (ampctl "
     "completion --help).\n"
-    "All fields with their limits are in docs/job-file.md of ampd's source, and in docs/job-file.schema.json for "
-    "editors.\n";
+    "All fields with their limits are in job-file.md, and for editors in job-file.schema.json. These files are in the "
+    "folder docs of ampd's source, and in /usr/share/doc/ampd-doc if the package ampd-doc is installed.\n";
 
 const char* JobFileText() {
   static const auto* const kText =

@@ -33,13 +33,13 @@ std::string MeantOrder(const std::string& text, const std::vector<std::string>& 
 
 Argument SortOption(std::string* order, std::vector<std::string> fields) {
   const std::string names = absl::StrJoin(fields, ", ");
+  const bool has_age = std::find(fields.begin(), fields.end(), "age") != fields.end();
   return {.name = "--sort",
           .value = order,
           .text = "FIELD[,desc]",
-          .help = absl::StrCat(
-              "Sort by this field; with ,desc behind it in descending order",
-              std::find(fields.begin(), fields.end(), "age") == fields.end() ? "" : ". By age, the newest comes first",
-              "\nFields: ", names),
+          .help = absl::StrCat("Sort by this field in ascending order; with ,desc behind it in descending order",
+                               has_age ? ". With age the newest comes first, with age,desc the oldest" : "",
+                               "\nFields: ", names),
           .check =
               [fields, names](const std::string& text) {
                 const bool is_known =

@@ -13,7 +13,7 @@ namespace ampd::client {
 namespace {
 
 constexpr char kHead[] =
-    R"(# A job for ampd: FIELD: VALUE in YAML. docs/job-file.md explains every field.
+    R"(# A job for ampd: FIELD: VALUE in YAML. About the fields: ampctl help job-file
 #   check it:       ampctl job submit -f FILE --dry-run
 #   run it:         ampctl job submit -f FILE --follow
 #   change a field: ampctl job submit -f FILE --set train.steps=500

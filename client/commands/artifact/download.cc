@@ -88,7 +88,7 @@ Command DownloadArtifactCommand() {
                         {.name = "file",
                          .value = &options->file,
                          .text = "[FILE]",
-                         .help = "File to write, - for stdout (default: the name of the uploaded file)",
+                         .help = "File to write on this machine, - for stdout (default: the file's own name)",
                          .suggest = SuggestFiles,
                          .is_path = true},
                         Force(&options->replace)},

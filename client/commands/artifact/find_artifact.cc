@@ -15,7 +15,9 @@ Argument ArtifactName(std::string* name) {
   return {.name = "name",
           .value = name,
           .text = "NAME",
-          .help = "Name of the artifact, as in ampctl artifact list",
+          .help =
+              "Name of the file on the server, as in ampctl artifact list. The part after the last / is enough if no "
+              "other file has it",
           .required = true,
           .suggest = SuggestArtifacts};
 }

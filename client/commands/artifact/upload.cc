@@ -34,7 +34,9 @@ int UploadArtifact(Session* session, const std::string& path) {
 Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
   return {.name = "upload",
-          .help = "Upload a file, such as an exported model, and print its NAME for job files",
+          .help =
+              "Upload an exported model, and print the NAME of the file on the server, for job files. Data is not "
+              "uploaded: jobs read it from the data roots of workers",
           .examples =
               "  ampctl artifact upload clothes.pt2\n"
               "  ampctl job submit -f job.yaml --set model.exported.artifact=NAME",
@@ -42,7 +44,7 @@ Command UploadArtifactCommand() {
           .arguments = {{.name = "file",
                          .value = path.get(),
                          .text = "FILE",
-                         .help = "File to upload; bytes that the server already has are not sent again",
+                         .help = "File on this machine; bytes that the server already has are not sent again",
                          .required = true,
                          .suggest = SuggestFiles,
                          .is_path = true}},

@@ -126,12 +126,15 @@ Command CreateTokenCommand() {
                         {.name = "--role",
                          .value = &options->role,
                          .text = "ROLE",
-                         .help = "What the token allows: viewer (see the jobs, files and workers of the tenant), "
-                                 "submitter (also submit jobs, upload files and change its own jobs), operator (also "
-                                 "change all jobs, delete files, and drain or remove workers), admin (everything), "
-                                 "agent (only what ampd-worker does) or scraper (only read /metrics). It holds in the "
-                                 "tenant of --tenant; without --tenant, viewers and submitters in 'default', the "
-                                 "others in all",
+                         .help = "What the token allows:\n"
+                                 "viewer: see the jobs, files and workers of the tenant\n"
+                                 "submitter: also submit jobs, upload files and change its own jobs\n"
+                                 "operator: also change all jobs, delete files, and drain or remove workers\n"
+                                 "admin: everything\n"
+                                 "agent: what ampd-worker does, and nothing else\n"
+                                 "scraper: read /metrics, and nothing else\n"
+                                 "The role holds in the tenant of --tenant. Without --tenant, viewer and submitter "
+                                 "hold in the tenant 'default', and the other roles in all tenants",
                          .required = true,
                          .choices = RoleWords()},
                         {.name = "--worker",

@@ -122,8 +122,8 @@ Command LoginCommand() {
   return {
       .name = "login",
       .help =
-          "Log in to a server: ask for your token (made by an administrator with ampctl auth token create), keep it in "
-          "~/.config/ampd, and use the server by default",
+          "Log in to a server: ask for your token (made by an administrator with ampctl auth token create), check it "
+          "with the server, keep it in ~/.config/ampd, and use the server by default",
       .examples =
           "  ampctl login prod ampd.example.com:7443 --ca ca.pem\n"
           "  ampctl login prod ampd.example.com:7443 --ca ca.pem < my.token\n"

@@ -82,7 +82,8 @@ Command DownloadCheckpointCommand() {
       .arguments = {{.name = "target",
                      .value = &options->checkpoint,
                      .text = "JOB[@STEP|@best|@newest]",
-                     .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss)",
+                     .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss). JOB is the "
+                             "id or name of a job, or the beginning of its id",
                      .required = true,
                      .suggest = SuggestJobIds},
                     {.name = "folder",

@@ -116,15 +116,16 @@ Command ShowCheckpointCommand() {
           {{.name = "target",
             .value = &name->job,
             .text = "JOB[@STEP|@best|@newest]|FOLDER",
-            .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss); or the folder of a "
-                    "checkpoint on this machine",
+            .help =
+                "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss), where JOB is the id or "
+                "name of a job, or the beginning of its id; or the folder of a checkpoint on this machine",
             .required = true,
             .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
             .is_path = true},
            {.name = "step",
             .value = &name->step,
             .text = "[STEP]",
-            .help = "Step, as another way to write JOB@STEP",
+            .help = "Step, if the first word is only JOB: JOB 400 is the same as JOB@400",
             .check = CheckCount},
            AttemptNumber(&name->attempt)},
       .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};

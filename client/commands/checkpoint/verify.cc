@@ -82,7 +82,7 @@ Command VerifyCheckpointCommand() {
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "Also ask the server whether it is the checkpoint that the job saved"},
+                         .help = "Also ask the server whether this folder has the checkpoint that the job wrote"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

@@ -50,9 +50,8 @@ std::vector<Argument> PolicyArguments(PolicyOptions* options, bool is_file_requi
           {.name = "--policies",
            .value = &options->policies,
            .text = "A,B,...",
-           .help = absl::StrCat("Policies to try: presets (see ampctl policy list), and the word file, which stands "
-                                "for the precision in the "
-                                "job file (default ",
+           .help = absl::StrCat("Policies to try: presets (see ampctl policy list), and 'file' for the precision that "
+                                "the job file sets (default ",
                                 kDefaultPolicies, ")"),
            .check = CheckPolicies,
            .suggest = SuggestPolicies}};

@@ -40,8 +40,8 @@ std::vector<Argument> NamedServerArguments(std::string* name, std::string* addre
       {.name = "server",
        .value = address,
        .text = "ADDRESS",
-       .help = "Address of the server: HOST:PORT, or unix:/PATH of its socket. Stored with it is what --ca, --cert, "
-               "--key, --tenant and --token-file give",
+       .help = "Address of the server: HOST:PORT (always with the port, and without https://), or unix:/PATH of its "
+               "socket. The values of --ca, --cert, --key, --tenant and --token-file are stored with it",
        .required = true}};
 }
 

@@ -360,7 +360,9 @@ std::vector<Argument> ArgumentsOf(DevOptions* options) {
 Command DevCommand() {
   const auto options = std::make_shared<DevOptions>();
   return {.name = "dev",
-          .help = "Run a server and a worker on this machine",
+          .help =
+              "Run a server and a worker on this machine until Ctrl-C. Their jobs and checkpoints stay in ./.ampd, and "
+              "commands of ampctl in this folder use this server",
           .examples =
               "  ampctl dev\n"
               "  ampctl dev --port 0 --metrics-port 0        if 7070 or 7071 is in use\n"

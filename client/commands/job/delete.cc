@@ -40,7 +40,7 @@ Command DeleteJobCommand() {
           .help = "Delete jobs that have ended, with their history and checkpoints",
           .examples =
               "  ampctl job delete ID\n"
-              "  ampctl job list -q --filter state=FAILED | xargs -r ampctl job delete --yes",
+              "  ampctl job list -q --filter state=failed | xargs -r ampctl job delete --yes",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobIds(&options->ids), Yes(&options->confirmed)},
           .run = [options](Session* session) { return DeleteJobs(session, *options); }};

@@ -70,6 +70,9 @@ Command ExplainJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "explain",
           .help = "Explain why a queued job waits: what each device lacks",
+          .examples =
+              "  ampctl job explain ID\n"
+              "  ampctl job explain ID -o wide      also what the job needs and what each device has",
           .formats = AllFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return Explain(session, *id); }};

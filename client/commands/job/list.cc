@@ -199,9 +199,9 @@ std::vector<Argument> ArgumentsOf(ListOptions* options) {
        .text = "TERMS",
        .help =
            "List only jobs that match terms such as state=running or name!=test*, joined by AND, OR, NOT and "
-           "parentheses\nColumns: state, name, queue, id, owner, worker, tenant, labels.KEY\nStates: queued, starting, "
-           "running, "
-           "pausing, paused, cancelling, succeeded, failed, cancelled"},
+           "parentheses\nColumns: state, name, queue, id, owner (who submitted the job: user:ann, or token:ci for a "
+           "token), worker (of its newest run), tenant, labels.KEY\nStates, in small or capital letters: queued, "
+           "starting, running, pausing, paused, cancelling, succeeded, failed, cancelled"},
       SortOption(&options->sort, NamesOf(JobSortFields())),
       {.name = "--limit",
        .value = &options->limit,
@@ -230,7 +230,7 @@ Command ListJobsCommand() {
               "  ampctl job list --sort loss --limit 10\n"
               "  ampctl job list --watch --filter 'state!=succeeded'\n"
               "  ampctl job list -o csv > jobs.csv\n"
-              "  ampctl job list -q --filter state=QUEUED | xargs -r ampctl job cancel",
+              "  ampctl job list -q --filter state=queued | xargs -r ampctl job cancel",
           .formats = ListFormats(),
           .arguments = ArgumentsOf(options.get()),
           .run = [options](Session* session) { return Run(session, *options); }};

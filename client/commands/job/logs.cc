@@ -197,7 +197,7 @@ Command LogsOfJobCommand() {
   const auto options = std::make_shared<LogsOptions>();
   return {
       .name = "logs",
-      .help = "Print the trainer's log",
+      .help = "Print the lines that a job's trainer logs. For its state and loss: ampctl job watch",
       .examples =
           "  ampctl job logs -f ID --tail 20\n"
           "  ampctl job logs ID --since 10m\n"
@@ -206,7 +206,8 @@ Command LogsOfJobCommand() {
           {JobId(&options->id),
            {.name = "-f,--follow",
             .value = &options->follow,
-            .help = "Follow the log until the job ends, over all attempts. With --attempt: until that attempt ends"},
+            .help =
+                "Then print each new line until the job ends, over all its runs. With --attempt: until that run ends"},
            AttemptNumber(&options->attempt),
            {.name = "--tail",
             .value = &options->tail_lines,

@@ -40,7 +40,8 @@ Command UpdateJobsCommand() {
                         {.name = "--priority",
                          .value = &options->priority,
                          .text = "N",
-                         .help = "-1000 to 1000; higher starts first. Running jobs are not preempted",
+                         .help = "New priority, from -1000 to 1000; a job whose file sets none has 0. Of the queued "
+                                 "jobs, those with a higher priority start first. Running jobs are not interrupted",
                          .required = true,
                          .check = InRange(-1000, 1000)}},
           .run = [options](Session* session) { return UpdateJobs(session, *options); }};

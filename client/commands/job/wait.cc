@@ -156,7 +156,9 @@ int Wait(Session* session, const WaitOptions& options) {
 Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
-          .help = "Wait until jobs have ended, or have reached a state",
+          .help =
+              "Wait until all jobs have ended, or have reached a state. The exit code is 0 if all jobs succeeded; "
+              "otherwise that of the first ID whose job did not: 1 if it failed, 6 if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",
@@ -165,7 +167,8 @@ Command WaitForJobsCommand() {
                         {.name = "--for",
                          .value = &options->state,
                          .text = "STATE",
-                         .help = "Wait until the jobs are RUNNING or PAUSED (default: until they have ended)",
+                         .help = "Wait until the jobs are RUNNING or PAUSED (default: until they have ended). If a job "
+                                 "ends before that, the wait ends with exit code 1",
                          .check = CheckState,
                          .suggest = [](const Typed&) { return StatesToWaitFor(); }},
                         {.name = "--timeout",

@@ -83,7 +83,7 @@ int Watch(Session* session, const WatchOptions& options) {
 Command WatchJobCommand() {
   const auto options = std::make_shared<WatchOptions>();
   return {.name = "watch",
-          .help = "Watch a job live until it ends",
+          .help = "Watch the state, steps, loss and events of a job until it ends. For its log: ampctl job logs -f",
           .examples =
               "  ampctl job watch ID\n"
               "  ampctl job watch ID -o jsonl | jq -c '.steps.loss[]?'     the loss of every step\n"

@@ -107,7 +107,7 @@ Command ShowPolicyCommand() {
           .arguments = {{.name = "preset",
                          .value = &options->preset,
                          .text = "[PRESET]",
-                         .help = "Preset, by its name in ampctl policy list (default: the preset of the job file)",
+                         .help = "Preset, by its name in ampctl policy list (default, only with -f: the file's preset)",
                          .check = CheckPreset,
                          .suggest = SuggestWords(precision::PresetNames())},
                         {.name = "--model",

@@ -10,8 +10,12 @@ Command DrainWorkerCommand() {
   const auto name = std::make_shared<std::string>();
   return {
       .name = "drain",
-      .help = "Drain a worker: it gets no new jobs, and its running jobs are checkpointed and move to other workers",
-      .examples = "  ampctl worker drain NAME\n  ampctl worker list",
+      .help =
+          "Drain a worker: it gets no new jobs, and its running jobs write a checkpoint and are queued again, until "
+          "another worker can run them. Does not wait for the checkpoints",
+      .examples =
+          "  ampctl worker drain NAME\n"
+          "  ampctl worker list --watch           the worker is free when its JOBS are 0",
       .formats = AllFormats(),
       .arguments = {WorkerName(name.get())},
       .run = [name](Session* session) { return ChangeWorker(session, *name, &JobClient::DrainWorker); }};
