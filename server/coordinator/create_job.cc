@@ -71,7 +71,7 @@ absl::Status CheckUnfinished(const Job& job) {
                    job.state() == Job::SUCCEEDED ? "; it has finished, and nothing is left to continue; to train "
                                                    "further from its weights, submit a job with "
                                                    "model.initial_checkpoint"
-                                                 : "; only a job that has ended can be continued from its checkpoint"),
+                                                 : "; only a failed or cancelled job can be continued"),
       {{"job", job.id()}, {"state", state}});
 }
 
