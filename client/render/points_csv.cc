@@ -85,7 +85,7 @@ Cells EvalRow(const Segment& segment, const v1::EvalPoint& eval, const std::vect
   row.resize(row.size() + 2 * phases.size() + 7);
   row.push_back(eval.time_unix_micros() > 0 ? CsvTime(eval.time_unix_micros()) : "");
   AppendEval(&eval, &row);
-  row.insert(row.end(), 4, "");
+  AppendMeasured(v1::StepColumns(), 0, &row);  // An evaluation has none of these numbers.
   return row;
 }
 
