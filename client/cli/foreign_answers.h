@@ -46,19 +46,25 @@ inline constexpr ForeignAnswer kRetry = {"resume a failed or cancelled job from 
 inline constexpr ForeignAnswer kRunAgain = {"run a job again from the start", "job clone ID"};
 inline constexpr ForeignAnswer kClone = {"submit a copy of a job", "job clone ID"};
 inline constexpr ForeignAnswer kDeleteJob = {"delete a job that has ended", "job delete ID"};
+inline constexpr ForeignAnswer kCancelFirst = {"cancel a job that has not ended", "job cancel ID"};
 inline constexpr ForeignAnswer kDeleteJobs = {"delete jobs that have ended", "job delete ID"};
 inline constexpr ForeignAnswer kPriority = {"change a job's priority", "job update ID --priority N"};
 inline constexpr ForeignAnswer kPredict = {"predict with a trained job's weights",
                                            "job predict --checkpoint ID -f FILE"};
 inline constexpr ForeignAnswer kCompare = {"compare jobs that have ended", "compare ID ID..."};
 inline constexpr ForeignAnswer kSweep = {"train a job under several precision policies", "compare -f FILE"};
-inline constexpr ForeignAnswer kShowFile = {"see the configuration of a job, which is its job file",
-                                            "job show ID -o yaml"};
+inline constexpr ForeignAnswer kRenice = {"change a job's priority", "job update --priority N ID"};
+inline constexpr ForeignAnswer kFindJobs = {"find jobs by a part of their name", "job list --filter 'name=*NAME*'"};
+inline constexpr ForeignAnswer kEstimate = {"see how fast a job will be, and what memory it needs", "estimate -f FILE"};
+inline constexpr ForeignAnswer kShowFile = {
+    "see the configuration of a job (to submit it again, copy the part under spec to a file)", "job show ID -o yaml"};
 inline constexpr ForeignAnswer kJobCommands = {"see the commands that change jobs", "job --help"};
 
 // Checkpoints and files.
 inline constexpr ForeignAnswer kListCheckpoints = {"list a job's checkpoints", "checkpoint list ID"};
 inline constexpr ForeignAnswer kShowCheckpoint = {"show a checkpoint", "checkpoint show ID"};
+inline constexpr ForeignAnswer kBestCheckpoint = {"show a job's best checkpoint", "checkpoint show ID@best"};
+inline constexpr ForeignAnswer kNewestCheckpoint = {"show a job's newest checkpoint", "checkpoint show ID@newest"};
 inline constexpr ForeignAnswer kDownloadCheckpoint = {"download a checkpoint", "checkpoint download ID"};
 inline constexpr ForeignAnswer kExportCheckpoint = {"write a checkpoint's model to a file",
                                                     "checkpoint export ID FILE"};
@@ -66,7 +72,11 @@ inline constexpr ForeignAnswer kCheckpointNow = {"let a job write a checkpoint n
 inline constexpr ForeignAnswer kListFiles = {"list the files on the server", "artifact list"};
 inline constexpr ForeignAnswer kListOutputs = {"list the files that a job has made", "artifact list --job ID"};
 inline constexpr ForeignAnswer kDownload = {"download a file from the server", "artifact download NAME"};
+inline constexpr ForeignAnswer kDownloadFile = {"download a file from the server", "artifact download FILE"};
 inline constexpr ForeignAnswer kUpload = {"upload a file to the server", "artifact upload FILE"};
+inline constexpr ForeignAnswer kShareFile = {
+    "upload a model to the server, from which jobs on all workers read it (data comes from data roots: docs/data.md)",
+    "artifact upload FILE"};
 inline constexpr ForeignAnswer kDeleteFile = {"delete a file on the server", "artifact delete NAME"};
 inline constexpr ForeignAnswer kInspectData = {"see what is in a data file", "data inspect FILE"};
 inline constexpr ForeignAnswer kInspectModel = {"see what is in a model's file", "model inspect FILE"};
@@ -97,6 +107,10 @@ inline constexpr ForeignAnswer kNoControl = {
     "ampctl does not start, stop or configure servers; whoever runs the service does so (docs/operator/configure.md)",
     ""};
 inline constexpr ForeignAnswer kHealth = {"check the server", "health"};
+inline constexpr ForeignAnswer kCommands = {"see the commands of ampctl", "help"};
+inline constexpr ForeignAnswer kHelpTopics = {
+    "see the help on commands; its topics are exit-codes, job-file and environment", "help"};
+inline constexpr ForeignAnswer kComplete = {"let a shell complete the commands of ampctl", "completion --help"};
 inline constexpr ForeignAnswer kVersion = {"see the versions of ampctl, the server and its workers", "version"};
 inline constexpr ForeignAnswer kAudit = {"see who changed what on the server (for admins)", "audit"};
 inline constexpr ForeignAnswer kListContexts = {"list the servers that you have named", "context list"};

@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/units.h"
-#include "client/cli/foreign_answers.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 
 namespace ampd::client {
@@ -55,10 +55,25 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job list", "-u", "--filter owner=%"},
     {"job list", "--user", "--filter owner=%"},
     {"job list", "--me", "--filter owner=NAME"},
+    {"job list", "--mine", "--filter owner=NAME"},
+    {"job list", "--author", "--filter owner=%"},
+    {"job list", "-s", "--filter state=%"},
+    {"job list", "-L", "--limit %"},
+    {"job list", "-A", "--tenant '*'"},
+    {"job list", "--all-namespaces", "--tenant '*'"},
+    {"job logs", "-t", "--tail %"},
+    {"job wait", "--state", "--for %"},
+    {"job wait", "-t", "--timeout %"},
+    {"job update", "-p", "--priority %"},
+    {"init", "--template", "--model %"},
+    {"audit", "-n", "--limit %"},
+    {"audit", "--tail", "--limit %"},
+    {"audit", "--user", "--caller %"},
+    {"audit", "-u", "--caller %"},
+    {"job submit", "-n", "--name %"},
     {"job logs", "--limit-bytes", "--tail-bytes %"},
     {"job submit", "--priority", "--set priority=%"},
-    {"job submit", "--gpus", "--set resources.kind=GPU --set resources.devices=%"},
-    {"job submit", "--devices", "--set resources.devices=%"},
+    {"job submit", "--gpus", "--set resources.kind=GPU"},
     {"job submit", "--nodelist", "--set resources.worker=%"},
     {"job submit", "-w", "--set resources.worker=%"},
     {"job submit", "--worker", "--set resources.worker=%"},
@@ -73,7 +88,7 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "-l", "--set labels.%"},
     {"job submit", "--device", "--set resources.kind=%"},
     {"job submit", "--gpu", "--set resources.kind=GPU"},
-    {"job submit", "--gres", "--set resources.kind=GPU --set resources.devices=%"},
+    {"job submit", "--gres", "--set resources.kind=GPU"},
     {"job submit", "--cpus-per-task", "--set train.num_threads=%"},
     {"job submit", "--threads", "--set train.num_threads=%"},
     {"job submit", "--epochs", "--set train.epochs=%"},
@@ -84,65 +99,6 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "--precision", "--set precision.preset=%"},
     {"job submit", "--job-name", "--name %"},
     {"job submit", "-J", "--name %"},
-};
-
-constexpr char kOneQueue[] = "leave it out: the server has one queue, which holds all jobs";
-constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
-constexpr char kTokenText[] =
-    "to list the tokens: ampctl auth token list; a token's text is shown only by ampctl auth token create";
-
-// An option, or a word after a command, that nothing of ampctl replaces, and what to do.
-constexpr struct {
-  const char* command;
-  const char* foreign;
-  const char* answer;
-} kAnswers[] = {
-    {"job list", "--all", "leave it out: ampctl job list lists jobs in all states"},
-    {"job list", "-a", "leave it out: ampctl job list lists jobs in all states"},
-    {"job list", "-A", "leave it out: ampctl job list lists jobs in all states"},
-    {"job submit", "--queue", kOneQueue},
-    {"job submit", "--partition", kOneQueue},
-    {"job submit", "-p", kOneQueue},
-    {"job submit", "--lr",
-     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
-    {"job submit", "--learning-rate",
-     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
-    {"job submit", "--array",
-     "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE"},
-    {"job cancel", "--yes", "leave it out: ampctl job cancel asks no question"},
-    {"job cancel", "-y", "leave it out: ampctl job cancel asks no question"},
-    {"job cancel", "--force", "leave it out: ampctl job cancel asks no question"},
-    {"job events", "-f", kWatchEvents},
-    {"job events", "--follow", kWatchEvents},
-    {"job events", "-w", kWatchEvents},
-    {"job events", "--watch", kWatchEvents},
-    {"auth token", "", kTokenText},
-    {"version", "--short", "leave it out: ampctl version prints one line per program"},
-    {"version", "--client", "to see only the version of ampctl: ampctl --version"},
-    {"dev", "stop", kStopDev.purpose},
-    {"dev", "down", kStopDev.purpose},
-    {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
-    {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
-    {"job cancel", "--all",
-     "to cancel all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job cancel"},
-    {"job pause", "--all",
-     "to pause all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job pause"},
-    {"job resume", "--all",
-     "to resume all paused jobs: ampctl job list -q --filter state=paused | xargs -r ampctl job resume"},
-    {"job delete", "--all",
-     "to delete all failed jobs: ampctl job list -q --filter state=failed | xargs -r ampctl job delete -y"},
-    {"job wait", "--all",
-     "to wait for all running jobs: ampctl job list -q --filter state=running | xargs -r ampctl job wait"},
-    {"job clone", "--set",
-     "a clone has the fields of its job; to change one: ampctl job submit -f FILE --set PATH=VALUE"},
-    {"job retry", "--set",
-     "a retry continues the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
-    {"job resume", "--set",
-     "a resumed job is the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
-    {"job logs", "--previous", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
-    {"job logs", "-p", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
-    {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
-    {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
 };
 
 // The states of jobs, as users of other programs call them.
@@ -231,9 +187,11 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
     const std::string kind = absl::AsciiStrToLower(value);
     return kind == "cpu" ? "CPU" : kind.starts_with("gpu") || kind.starts_with("cuda") ? "GPU" : "";
   }
-  if (own.ends_with("resources.devices=%")) {  // 2, gpu:2, gpu:h100:2, gpu
-    const std::string number = value.substr(value.rfind(':') + 1);
-    return value.empty() || AreDigits({number}) ? number : "1";
+  if (own == "--for %") {
+    return StateToWaitFor(value);
+  }
+  if (own == "--timeout %") {
+    return AreDigits({value}) ? value + "s" : value;
   }
   return value;
 }
@@ -277,9 +235,13 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if ((*of_command != '\0' && command != of_command) || option != foreign) {
       continue;
     }
-    if (std::string_view(own) == "--limit %" && !value.empty() &&
-        !std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
+    const std::string_view with_number[] = {"--limit %", "--tail %"};
+    const bool needs_number = std::find(std::begin(with_number), std::end(with_number), own) != std::end(with_number);
+    if (needs_number && !value.empty() && !std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
       return "";  // kubectl's -n names a namespace.
+    }
+    if (command == "job submit" && option == "-w" && !NeedsNoQuotes(value)) {
+      return "--follow";  // kubectl's --watch; Slurm's -w names a worker.
     }
     // Other programs have other words for the states; a word that is ours stays as it is.
     const bool is_state = std::string_view(own) == "--filter state=%" && !value.empty();
@@ -292,18 +254,6 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     }
     const std::string meant = ValueMeant(own, value);
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
-  }
-  return "";
-}
-
-std::string AnswerToOption(const std::string& command, const std::string& option) {
-  if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
-    return "leave it out: no command says more with it; to see the version: ampctl version";
-  }
-  for (const auto& [of_command, foreign, answer] : kAnswers) {
-    if (command == of_command && option == foreign) {
-      return answer;
-    }
   }
   return "";
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/own_words.h"
 #include "client/cli/things.h"
 
@@ -19,8 +20,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Options that a command of another program has, and the words of ampctl that mean the same; empty: there are none, and
-// the option is left out. An option whose row ends in % has a value, which stands where `own` has a %. An option of
-// several programs that means the same in all is not here but in foreign_options.cc.
+// the option is left out. An option whose row ends in % has a value, which stands where `own` has a %; if `own` is a
+// kind of value (foreign_values.h), ForeignValue reads it. An option of several programs that means the same in all is
+// not here but in foreign_options.cc.
 constexpr struct {
   const char* command;
   const char* foreign;
@@ -32,14 +34,27 @@ constexpr struct {
     {"squeue|sinfo", "-i|--iterate %", "--watch --interval %s"},
     {"squeue", "-n|--name %", "--name %"},
     {"squeue", "-w|--nodelist %", "--worker %"},
-    {"squeue", "-q|--qos|-o|--format|-O|--Format|-S|--sort|-L|-R %", ""},
+    {"squeue|sacct", "-o|--format %", "FORMAT"},
+    {"squeue", "-S|--sort %", "ORDER"},
+    {"squeue", "-q|--qos|-O|--Format|-L|-R|--partition %", ""},
+    {"squeue|sacct|sprio|sshare|scancel|sbatch|srun|salloc|sreport", "-A|--account %", ""},
+    {"squeue|sprio|scancel|sbatch|srun|salloc", "-p|--partition %", ""},
+    {"get|describe|top|logs|events|wait|list|ls|ps|jobs|pods", "-A", "--all-namespaces"},
+    {"get|list|top", "--sort-by %", "ORDER"},
+    {"get", "--field-selector %", "SELECTOR"},
+    {"wait", "--for %", "CONDITION"},
+    {"workflow", "-f|-F|--field|--raw-field %", "INPUT"},
+    {"login|auth", "--hostname|-h %", "%:PORT"},
+    {"apply|create|replace", "-n %", "--namespace %"},
+    {"nice|renice", "-n %", "--priority %"},
+    {"tensorboard", "--logdir|--port|--host %", ""},
     {"sacct", "-n|--noheader", "--no-headers"},
     {"sacct", "-s|--state %", "--state %"},
     {"sacct", "-N|--nodelist %", "--worker %"},
     {"sacct", "-p|--parsable|-P|--parsable2", "-o csv"},
-    {"sacct", "-o|--format|-q|--qos|-g|-r|-W %", ""},
+    {"sacct", "-q|--qos|-g|-r|-W %", ""},
     {"sinfo", "-N|-l|-Nel|-Nl|-lN|-lNe|--Node|--long", "-o wide"},
-    {"sinfo", "-n|--nodes|-t|--states|-o|--format|-O|--Format|-S %", ""},
+    {"sinfo", "-n|--nodes|-t|--states|-o|--format|-O|--Format|-S|-p|--partition %", ""},
     {"sprio", "-w|--weights|-n|--norm", ""},
     {"sprio|sshare", "-o|--format %", ""},
     {"scancel", "-n|--name %", "--name %"},
@@ -49,6 +64,7 @@ constexpr struct {
     {"sbatch|srun|salloc", "-W", "--follow"},
     {"sbatch|srun|salloc", "--parsable", "-q"},
     {"sbatch|srun|salloc", "-v", ""},
+    {"sbatch|srun|salloc", "-w %", "--nodelist %"},
     {"sbatch|srun|salloc", "-c %", "--cpus-per-task %"},
     {"sbatch|srun|salloc", "-G|--gpus-per-node|--gpus-per-task %", "--gpus %"},
     {"sbatch|srun|salloc", "--mem-per-gpu %", "--mem %"},
@@ -124,7 +140,16 @@ bool IsOneOf(const std::string& word, std::string_view words) {
 
 // Whether ids in a row are written with commas between them, as in `scontrol hold 5,6`.
 bool HasIdsWithCommas(const std::string& command) {
-  return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|bjobs|qstat");
+  return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|sattach|seff|bjobs|qstat");
+}
+
+// Returns a job of Slurm without the number of its step or task: "5" for "5.0" and "5_3". Jobs of ampd have neither a
+// dot nor a _ in their names and ids.
+std::string WithoutStep(const std::string& id) {
+  const size_t end = id.find_first_of("._");
+  const bool has_number = end != std::string::npos && end > 0 && end + 1 < id.size() &&
+                          (absl::ascii_isdigit(id[end + 1]) || id[end + 1] == '[');
+  return has_number || id.ends_with(".batch") ? id.substr(0, end) : id;
 }
 
 // Whether the word is kubectl's TYPE/NAME, such as job/x, and no path, such as data/x.npz.
@@ -169,11 +194,16 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
     const bool is_next = has_value && equals == std::string::npos && at + 1 < words.size();
     const std::string typed = is_next ? words[at + 1] : equals == std::string::npos ? "" : words[at].substr(equals + 1);
     const std::string value = IsTypeAndName(typed) ? typed.substr(typed.find('/') + 1) : typed;
-    for (const absl::string_view part : absl::StrSplit(own, ' ', absl::SkipEmpty())) {
+    if (own == kInput && !absl::StrContains(value, "=")) {
+      continue;  // `workflow run -f FILE`
+    }
+    const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT");
+    const std::string meant = is_kind ? ForeignValue(own, value) : own;
+    for (const absl::string_view part : absl::StrSplit(meant, ' ', absl::SkipEmpty())) {
       const bool is_list = part == "%" && HasIdsWithCommas(command);
       const Words values = absl::StrSplit(value, absl::MaxSplits(',', is_list ? value.size() : 0));
       for (const std::string& one : values) {
-        result->push_back(absl::StrReplaceAll(part, {{"%", one}}));
+        result->push_back(absl::StrReplaceAll(part, {{"%", is_list ? WithoutStep(one) : one}}));
       }
     }
     return is_next ? 2 : 1;
@@ -258,8 +288,9 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {
       AddAssigned(word, &result);
     } else if (HasIdsWithCommas(command) && !word.starts_with('-')) {
-      const Words ids = absl::StrSplit(word, ',', absl::SkipEmpty());
-      result.insert(result.end(), ids.begin(), ids.end());
+      for (const absl::string_view id : absl::StrSplit(word, ',', absl::SkipEmpty())) {
+        result.push_back(WithoutStep(std::string(id)));
+      }
     } else {
       result.push_back(word);
     }

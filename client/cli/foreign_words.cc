@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_verbs.h"
+#include "client/cli/left_out.h"
 #include "client/cli/own_words.h"
 #include "client/cli/things.h"
 
@@ -88,16 +90,24 @@ struct Advice {
   size_t num_words = 0;
 };
 
+// Whether the command reads one job, so that several jobs need a call each.
+bool ReadsOneJob(const CLI::App& command) {
+  const std::string path = PathOf(command);
+  return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
+}
+
 // Returns what the user's options demand that no single command does: "--all", or `-u ann` in place of ids. Empty:
 // there is no such option.
 std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::string& text, const Words& rest) {
   for (const std::string& word : rest) {
-    const std::string answer = word.starts_with("--all") ? AnswerToOption(PathOf(command), word) : "";
+    const bool is_all = word == "--all" || word.starts_with("--all=");
+    const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
     if (!answer.empty()) {
       return answer;
     }
   }
-  if (!PathOf(command).starts_with("job ") || !TakesManyNames(command) || !OwnNames(command, rest).empty()) {
+  const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
+  if ((!takes_many && !ReadsOneJob(command)) || !OwnNames(command, rest).empty()) {
     return "";
   }
   const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
@@ -106,8 +116,9 @@ std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::
   }
   Words parts = absl::StrSplit(text, ' ');
   std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
-  return absl::StrCat("to ", command.get_name(), " all such jobs: ", list, " | xargs -r ampctl ",
-                      absl::StrJoin(parts, " "), command.get_name() == "delete" ? " -y" : "");
+  return absl::StrCat(takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ",
+                      list, takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
+                      command.get_name() == "delete" ? " -y" : "");
 }
 
 // Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. `intro` says
@@ -155,7 +166,7 @@ std::string DidYouMean(const CLI::App& root, const CLI::App& command, const Word
 // Returns the group with this name; null if `root` has none.
 const CLI::App* GroupNamed(const CLI::App& root, const std::string& name) {
   std::string unknown;
-  const CLI::App* const group = name.empty() ? nullptr : FindCommand(&root, {name}, &unknown);
+  const CLI::App* const group = name.empty() ? nullptr : FindCommand(&root, absl::StrSplit(name, ' '), &unknown);
   return group == nullptr || !unknown.empty() || SubcommandsOf(*group).empty() ? nullptr : group;
 }
 
@@ -167,9 +178,11 @@ std::string InGroup(const CLI::App& root, const CLI::App& group, const std::stri
   if (unknown.empty()) {
     return DidYouMean(root, *own, rest);
   }
-  Words typed = {PathOf(group), verb};
+  Words typed = absl::StrSplit(PathOf(group), ' ');
+  const size_t num_in_group = typed.size();
+  typed.push_back(verb);
   typed.insert(typed.end(), rest.begin(), rest.end());
-  if (const Advice advice = FromTable(root, typed, 1); advice.num_words > 0) {
+  if (const Advice advice = FromTable(root, typed, num_in_group); advice.num_words > 0) {
     return advice.text;
   }
   const CLI::App* const meant = CommandForForeignVerb(group, verb);
@@ -190,7 +203,16 @@ std::string OfThing(const CLI::App& root, const Words& typed) {
     return "";
   }
   const bool has_verb = typed.size() > 1 && !typed[1].starts_with('-');
-  return has_verb ? InGroup(root, *group, typed[1], Behind(typed, 2)) : ListOf(root, *group, Behind(typed, 1));
+  if (!has_verb) {
+    return ListOf(root, *group, Behind(typed, 1));
+  }
+  const std::string advice = InGroup(root, *group, typed[1], Behind(typed, 2));
+  if (!advice.empty()) {
+    return advice;
+  }
+  const std::string nearest = Nearest(typed[1], SubcommandNames(*group));
+  return nearest.empty() ? AdviceOnName(root, PathOf(*group), Behind(typed, 1))
+                         : InGroup(root, *group, nearest, Behind(typed, 2));
 }
 
 // Returns the advice on a verb with the thing that it is for, such as `list workers` and `show logs`.
@@ -245,16 +267,27 @@ std::string OfThingWithoutGroup(const CLI::App& root, const Words& typed) {
   return FromTable(root, words, 0).text;
 }
 
+std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest);
+
+// Whether the words name no command, so that ampctl has no help on them.
+bool HelpOfOther(const CLI::App& root, const Words& words) {
+  std::string unknown;
+  return !words.empty() && FindCommand(&root, words, &unknown) == &root;
+}
+
 // Returns the advice on words that ampctl itself would understand, such as `version` after `kubectl`; empty if it would
 // not.
 std::string OfOwnCommand(const CLI::App& root, const Words& typed) {
   const ReadWords read = Read(root, typed);
+  if (!typed.empty() && typed[0] == "help" && HelpOfOther(root, Behind(typed, 1))) {
+    return "to see the help on commands; its topics are exit-codes, job-file and environment: ampctl help";
+  }
   if (read.command == &root) {
     return "";
   }
   if (!read.unknown.empty()) {
     const auto unknown = std::find(typed.begin(), typed.end(), read.unknown);
-    return ForeignWordAdvice(root, PathOf(*read.command), Words(unknown, typed.end()));
+    return AdviceOn(root, PathOf(*read.command), Words(unknown, typed.end()));
   }
   if (!SubcommandsOf(*read.command).empty()) {
     return absl::StrCat("did you mean: ampctl ", PathOf(*read.command), " --help");
@@ -270,24 +303,28 @@ std::string OfProgram(const CLI::App& root, const Words& words) {
     return advice.text;
   }
   const std::string own = OfOwnCommand(root, InOwnSyntax(root, Behind(typed, 1)));
-  return own.empty() ? ForeignWordAdvice(root, "", Behind(typed, 1)) : own;
+  return own.empty() ? AdviceOn(root, "", Behind(typed, 1)) : own;
 }
 
-}  // namespace
-
-std::string CommandLine(const std::string& command, const std::vector<std::string>& words) {
-  std::string line = command;
-  for (const std::string& word : words) {
-    const bool is_option =
-        word.size() > 1 && word.front() == '-' && NeedsNoQuotes(word.substr(word.find_first_not_of('-')));
-    absl::StrAppend(&line, " ", NeedsNoQuotes(word) || is_option ? word : "...");
-  }
-  return line;
+// Whether the words are another command that watch(1) repeats, as in `watch squeue`.
+bool IsRepeated(const Words& words) {
+  constexpr std::string_view kLists[] = {"squeue", "sinfo", "sacct", "qstat", "bjobs", "bhosts", "qhost", "pbsnodes"};
+  return words.size() > 1 && words[0] == "watch" &&
+         (IsProgram(words[1]) || std::find(std::begin(kLists), std::end(kLists), words[1]) != std::end(kLists));
 }
 
-std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
-  if (rest.empty()) {
-    return "";
+// Returns the advice on a word in the group of jobs that other programs have without a group, such as `job squeue`.
+std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
+  const std::string advice = FromTable(root, typed, 0).text;
+  return absl::StrContains(advice, ": ampctl job ") ? advice : "";
+}
+
+// ForeignWordAdvice without what the options are about that the advice leaves out.
+std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
+  if (group.empty() && IsRepeated(rest)) {
+    Words repeated = Behind(rest, 1);
+    repeated.push_back("--watch");
+    return AdviceOn(root, "", repeated);
   }
   if (group.empty() && rest.size() > 1 && IsProgram(rest[0])) {
     return OfProgram(root, rest);
@@ -296,7 +333,8 @@ std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, co
   const Words after = Behind(typed, 1);
   if (!group.empty()) {
     const CLI::App* const known = GroupNamed(root, group);
-    const std::string advice = known == nullptr ? "" : InGroup(root, *known, typed[0], after);
+    std::string advice = known == nullptr ? "" : InGroup(root, *known, typed[0], after);
+    advice = advice.empty() && known != nullptr && group == "job" ? OfVerbForJobs(root, typed) : advice;
     return advice.empty() && known != nullptr ? OfVerb(root, typed[0], after) : advice;
   }
   const Advice from_table = FromTable(root, typed, 0);
@@ -312,11 +350,31 @@ std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, co
   return advice.empty() ? OfVerb(root, typed[0], after) : advice;
 }
 
+}  // namespace
+
+std::string CommandLine(const std::string& command, const std::vector<std::string>& words) {
+  std::string line = command;
+  for (const std::string& word : words) {
+    const bool is_option =
+        word.size() > 1 && word.front() == '-' && NeedsNoQuotes(word.substr(word.find_first_not_of('-')));
+    absl::StrAppend(&line, " ", NeedsNoQuotes(word) || is_option ? word : "...");
+  }
+  return line;
+}
+
+std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
+  const std::string advice = rest.empty() ? "" : AdviceOn(root, group, rest);
+  const bool has_command = absl::StrContains(advice, ": ampctl ") && !absl::EndsWith(advice, ": ampctl init");
+  return has_command ? absl::StrCat(advice, OptionsLeftOut(rest)) : advice;
+}
+
 std::string AdviceOnName(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
   Words typed = {group};
   const Words words = rest.empty() ? rest : InOwnSyntax(root, rest);
   typed.insert(typed.end(), words.begin(), words.end());
-  return GroupNamed(root, group) == nullptr ? "" : FromTable(root, typed, 0, NamesAfterGroups()).text;
+  const bool has_more = rest.size() > 1 && !rest[1].starts_with('-');  // Then the first word is a verb.
+  const bool is_verb = !rest.empty() && (has_more || IsVerb(rest[0]));
+  return is_verb || GroupNamed(root, group) == nullptr ? "" : FromTable(root, typed, 0, NamesAfterGroups()).text;
 }
 
 }  // namespace ampd::client

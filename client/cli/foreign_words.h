@@ -54,8 +54,9 @@ std::span<const ForeignOption> ForeignOptions();
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value);
 
 // Returns a sentence that says what to do in place of an option that no option of `command` replaces, such as "--all",
-// or of a word that the command does not take, such as "stop" after "dev". Empty if there is none.
-std::string AnswerToOption(const std::string& command, const std::string& option);
+// or of a word that the command does not take, such as "stop" after "dev". `value` is the option's value, or empty.
+// Empty if there is none.
+std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value = "");
 
 // Returns the option that lists only jobs in the state that the word names: "--filter state=running" for "RUNNING".
 // Empty if the word names no state.

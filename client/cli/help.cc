@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/command_words.h"
 #include "client/cli/parse_error.h"
 #include "client/cli/topics.h"

@@ -10,8 +10,8 @@ inline constexpr ForeignAnswer kOnlyPriority = {
     "only a job's priority can be changed (ampctl job update ID --priority N); to change more, submit its file with "
     "--set",
     ""};
-inline constexpr ForeignAnswer kDevicesField = {
-    "the number of devices is a field of the job file: submit it with --set resources.devices=N", ""};
+inline constexpr ForeignAnswer kOneDevice = {
+    "a job runs on one device of one worker; to train more at once, submit more jobs", ""};
 inline constexpr ForeignAnswer kOneJob = {
     "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
@@ -69,5 +69,29 @@ inline constexpr ForeignAnswer kNoReservations = {
     "workers are not reserved; to let one job go first: ampctl job update ID --priority N", ""};
 inline constexpr ForeignAnswer kNoDataList = {
     "ampctl does not list data sets: a job file names files in the data roots of the workers (docs/data.md)", ""};
+
+inline constexpr ForeignAnswer kNoWorkerLabels = {
+    "workers have no labels; a job can name the worker that it needs: submit it with --set resources.worker=NAME", ""};
+inline constexpr ForeignAnswer kNoLicenses = {
+    "ampd counts no licenses; the license of ampd itself is in the file LICENSE of its source", ""};
+inline constexpr ForeignAnswer kOwnPolicy = {
+    "rules of your own are written under precision in the job file (ampctl help job-file)", ""};
+inline constexpr ForeignAnswer kWorkerLog = {
+    "a worker's log is on its machine: journalctl --unit ampd-worker; a job's log: ampctl job logs ID", ""};
+inline constexpr ForeignAnswer kServerLog = {
+    "the server's log is on its machine: journalctl --unit ampd-server; a job's log: ampctl job logs ID", ""};
+inline constexpr ForeignAnswer kInstalled = {
+    "ampctl does not install or upgrade itself; the package manager that installed it does; to see the versions: "
+    "ampctl version",
+    ""};
+inline constexpr ForeignAnswer kReportBug = {
+    "report a bug to the maintainers of the repository from which you got ampd, with the versions: ampctl version", ""};
+inline constexpr ForeignAnswer kNoRoleFiles = {
+    "roles are not read from files; a token has the role with which it is made: ampctl auth token create NAME --role "
+    "ROLE",
+    ""};
+inline constexpr ForeignAnswer kNoWebhooks = {
+    "the server calls no webhooks; a script can wait for a job: ampctl job wait ID", ""};
+inline constexpr ForeignAnswer kCountJobs = {"to count the jobs: ampctl job list -q | wc -l", ""};
 
 }  // namespace ampd::client

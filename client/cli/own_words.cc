@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_syntax.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/things.h"
 
@@ -137,7 +138,8 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     if (word == "--") {
       break;  // A command of its own follows, as in `exec x -- ls`.
     }
-    if (NeedsNoQuotes(word)) {
+    const bool is_folder = (word == "." || word == "..") && PathOf(command).starts_with("job ");
+    if (NeedsNoQuotes(word) && !is_folder) {
       own.names.push_back(word);
     }
     if (word.size() < 2 || word.front() != '-') {
@@ -156,8 +158,13 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
       own.options.push_back({FindOption(&command, "output", /*is_long=*/true), "-o", "json"});
       continue;
     }
-    if (takes_value && equals == std::string::npos && i + 1 < words.size()) {
+    const bool is_last = i + 1 == words.size();
+    const bool is_flag = option == nullptr && !is_last && words[i + 1].size() > 1 && words[i + 1].front() == '-';
+    if (takes_value && equals == std::string::npos && !is_last && !is_flag) {
       value = words[++i];
+    }
+    if (option != nullptr && option->get_name() == "--address" && absl::StrContains(value, "://")) {
+      value = AsAddress(value);
     }
     if (!rewritten.empty()) {
       const std::string with_value = RewrittenOption(PathOf(command), name, value);
@@ -222,6 +229,9 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
     }
     return;
   }
+  if (placeholder.starts_with("ID@") && !absl::StrContains(own->names.front(), "@")) {
+    absl::StrAppend(&own->names.front(), placeholder.substr(2));  // ID@best
+  }
   const auto end = takes_all ? own->names.end() : own->names.begin() + 1;
   result->insert(result->end(), own->names.begin(), end);
   own->names.erase(own->names.begin(), end);
@@ -242,6 +252,17 @@ void MoveFileToFront(OwnWords* own) {
   if (file != own->names.end()) {
     std::rotate(own->names.begin(), file, file + 1);
   }
+}
+
+// Takes the address of a server out of the user's names; returns "" if there is none.
+std::string TakeAddress(OwnWords* own) {
+  const auto address = std::find_if(own->names.begin(), own->names.end(), LooksLikeAddress);
+  if (address == own->names.end()) {
+    return "";
+  }
+  std::string taken = AsAddress(*address);
+  own->names.erase(address);
+  return taken;
 }
 
 // Takes the first number out of the user's names; returns "" if there is none.
@@ -321,6 +342,8 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
   OwnWords own = ReadOwnWords(command, words);
   const Words parts = absl::StrSplit(text, ' ');
   const bool takes_all = TakesManyNames(command) && std::count_if(parts.begin(), parts.end(), IsPlaceholder) == 1;
+  const bool takes_address = std::find(parts.begin(), parts.end(), "ADDRESS") != parts.end();
+  const std::string address = takes_address ? TakeAddress(&own) : "";
   Words result = {"ampctl"};
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].starts_with('-')) {
@@ -336,6 +359,11 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
         result.push_back(!value.empty() ? value : number.empty() ? parts[i + 1] : number);
         ++i;
       }
+    } else if (parts[i] == "ADDRESS" && !address.empty()) {
+      result.push_back(address);
+    } else if (absl::StrContains(parts[i], "*NAME*") && !own.names.empty()) {
+      result.push_back(absl::StrReplaceAll(parts[i], {{"NAME", own.names.front()}}));
+      own.names.erase(own.names.begin());
     } else if (IsPlaceholder(parts[i])) {
       PutNames(parts[i], takes_all, &own, &result);
     } else {

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/foreign_syntax.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 
 namespace ampd::client {
@@ -94,12 +96,17 @@ std::string Missing(const CommandTree& tree, const ReadWords& read, const std::v
     }
   }
   std::string line = lacks_only_options ? WithOptions(read, missing, words) : "";
-  const std::string word = read.positionals.size() == 1 ? read.positionals.front() : "";
-  const bool has_port = absl::StrContains(word, ":");
-  const bool is_address = has_port || absl::StrContains(word, ".");
-  if (names == std::vector<std::string>{"ADDRESS"} && is_address && NeedsNoQuotes(word)) {
+  const bool has_only_address = names == std::vector<std::string>{"ADDRESS"} && read.positionals.size() == 1 &&
+                                LooksLikeAddress(read.positionals.front());
+  if (has_only_address && NeedsNoQuotes(read.positionals.front())) {
     names.insert(names.begin(), "NAME");
-    line = absl::StrCat(FullName(command), " prod ", word, has_port ? "" : ":PORT");
+    line = absl::StrCat(FullName(command), " prod ", AsAddress(read.positionals.front()));
+  }
+  const bool is_script = names == std::vector<std::string>{"--file FILE"} && !read.positionals.empty() &&
+                         LooksLikeScript(read.positionals.front());
+  if (is_script && PathOf(command) == "job submit") {
+    return absl::StrCat(FullName(command), " needs ", names[0],
+                        "; ampd trains from job files, not scripts; to write one to start from: ampctl init");
   }
   return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
                       line.empty() ? "" : absl::StrCat("; did you mean: ", line));

@@ -13,15 +13,12 @@ constexpr ForeignAnswer kMove = {"move a job to another worker, pause it and the
 constexpr ForeignAnswer kNoArchive = {"ampd keeps no accounts to archive; to save all jobs: ampctl job list -o json",
                                       ""};
 constexpr ForeignAnswer kNoMessages = {"read a job's log (ampctl sends jobs no messages)", "job logs ID"};
-constexpr ForeignAnswer kShareFile = {
-    "upload a model to the server, from which jobs on all workers read it (data comes from data roots: docs/data.md)",
-    "artifact upload FILE"};
 
 constexpr ForeignRow kSlurmRows[] = {
     // Lists.
     {"squeue|sacct|qstat|bjobs|bhist|bacct|qselect", kListJobs},
     {"squeue|sacct|qstat|bjobs ID", kShowJob},
-    {"squeue --start ID", kExplainJob},
+    {"squeue --start", kExplainJob},
     {"bhist ID", kListEvents},
     {"bacct ID", kShowJob},
     {"qacct", kListJobs},

@@ -109,7 +109,6 @@ constexpr Thing kThings[] = {
     {"limits", "limit", ""},
     {"limitrange", "limit", ""},
     {"limitranges", "limit", ""},
-    {"license", "limit", ""},
     {"licenses", "limit", ""},
     {"user", "account", ""},
     {"users", "account", ""},

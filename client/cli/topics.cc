@@ -49,7 +49,7 @@ constexpr char kJobFileText[] =
     "  train          length of the training, gradient accumulation, seed; required unless the job predicts\n"
     "  eval           when the model is evaluated\n"
     "  checkpoint     when checkpoints are written, and how many are kept\n"
-    "  resources      kind of device, memory and worker that the job needs\n"
+    "  resources      kind of device, memory and worker that the job needs; a job runs on one device\n"
     "  queue          queue in which the job waits\n"
     "  priority       jobs with a higher priority start first\n"
     "  on_divergence  what to do if the loss is not finite or explodes: WARN, FAIL, ROLL_BACK or "

@@ -200,6 +200,18 @@ std::string OptionMeant(const std::string& unknown, const CLI::App& command) {
   return meant.empty() ? Nearest(unknown, known) : meant;
 }
 
+// Returns what to do in place of an unknown option, or of a word that the command does not take; empty if there is
+// nothing to say. A word behind `list` may be a name: `job list x`.
+std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::string& unknown,
+                     const std::string& value) {
+  const std::string path = PathOf(*read.command);
+  const bool has_extra = unknown.empty() && !read.positionals.empty();
+  const std::string answer = AnswerToOption(path, has_extra ? read.positionals.front() : unknown, value);
+  const bool is_list = path == "job list" || path == "worker list" || path == "policy list";
+  const bool is_name = answer.empty() && has_extra && is_list && FilterForState(read.positionals.front()).empty();
+  return is_name ? AdviceOnName(root, path.substr(0, path.find(' ')), read.positionals) : answer;
+}
+
 // Returns the root of the commands.
 const CLI::App& RootOf(const CLI::App& app) {
   const CLI::App* root = &app;
@@ -265,9 +277,7 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   const std::string unknown = UnknownOption(*read.command, words);
   const std::string line = LineMeant(read, unknown, words);
   const std::string nearest = !line.empty() ? line : is_value_wrong ? "" : OptionMeant(unknown, *read.command);
-  const bool has_extra = unknown.empty() && !read.positionals.empty();
-  const std::string answer =
-      is_value_wrong ? "" : AnswerToOption(PathOf(*read.command), has_extra ? read.positionals.front() : unknown);
+  const std::string answer = is_value_wrong ? "" : AnswerTo(*tree.root(), read, unknown, ValueAfter(unknown, words));
   if (!answer.empty()) {
     absl::StrAppend(&text, "  ", answer, "\n");
   } else if (!nearest.empty()) {

@@ -102,14 +102,37 @@ absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, con
   return listing;
 }
 
-// Prints the error. If the filter names an unknown state, also suggests the most similar state.
+// Returns the term as a filter has it, for one that is written as in other programs: "state=running" for
+// "state:running" and "owner=ann" for "user=ann". Empty if the term is not such a one.
+std::string MeantTerm(const std::string& term) {
+  const size_t end = term.find_first_of(":=!");
+  const std::string column = term.substr(0, end);
+  const bool is_user = column == "user" || column == "author" || column == "me";
+  const bool is_node = column == "node";
+  const bool has_colon = end != std::string::npos && term[end] == ':';
+  const bool is_column = column == "state" || column == "name" || column == "owner" || column == "worker" ||
+                         column == "id" || column == "queue" || column == "tenant";
+  if (end == std::string::npos || !(is_user || is_node || (is_column && has_colon))) {
+    return "";
+  }
+  return absl::StrCat(is_user   ? "owner"
+                      : is_node ? "worker"
+                                : column,
+                      has_colon ? "=" : "", term.substr(has_colon ? end + 1 : end));
+}
+
+// Prints the error. If the filter names an unknown state or column, also suggests the most similar one.
 int FailWithMeantState(Session* session, const absl::Status& status, const std::string& filter) {
   const int exit_code = session->Fail(status);
   std::vector<std::string> names;
   for (int state = v1::Job::STATE_UNSPECIFIED + 1; state <= v1::Job::State_MAX; ++state) {
     names.push_back(absl::AsciiStrToLower(v1::Job::State_Name(state)));
   }
-  for (const absl::string_view term : absl::StrSplit(filter, absl::ByAnyChar(" ()"))) {
+  for (const std::string& term : std::vector<std::string>(absl::StrSplit(filter, absl::ByAnyChar(" ()")))) {
+    if (const std::string meant = MeantTerm(term); absl::IsInvalidArgument(status) && !meant.empty()) {
+      session->Note(absl::StrCat("  did you mean '", Printable(meant), "'?"));
+      continue;
+    }
     const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('=', 1));
     const bool is_known = std::find(names.begin(), names.end(), absl::AsciiStrToLower(parts.second)) != names.end();
     const std::string meant = is_known ? "" : Nearest(parts.second, names);

@@ -31,11 +31,18 @@ struct WaitOptions {
 
 std::vector<std::string> StatesToWaitFor() { return {"RUNNING", "PAUSED"}; }
 
+// Accepts a state in upper or lower case. A text of kubectl's, such as condition=running, is answered with the state.
 std::string CheckState(const std::string& text) {
+  const std::string word = absl::AsciiStrToUpper(text.substr(text.rfind('=') + 1));
+  const Check is_state = OneOf(StatesToWaitFor());
+  if (is_state(absl::AsciiStrToUpper(text)).empty()) {
+    return "";
+  }
   v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
-  const bool is_end = v1::Job::State_Parse(absl::AsciiStrToUpper(text), &state) && IsTerminal(state);
-  return is_end ? "to wait until the jobs have ended, leave out --for; the exit code then says how"
-                : OneOf(StatesToWaitFor())(absl::AsciiStrToUpper(text));
+  if (word == "COMPLETE" || word == "COMPLETED" || (v1::Job::State_Parse(word, &state) && IsTerminal(state))) {
+    return "to wait until the jobs have ended, leave out --for; the exit code then says how";
+  }
+  return is_state(word).empty() ? absl::StrCat("'", text, "' is no state; did you mean ", word, "?") : is_state(text);
 }
 
 // Returns the job's state after `message`. `before` is its state before the message.

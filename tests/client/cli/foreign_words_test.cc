@@ -128,7 +128,10 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"worker cordon w1",
        "error: ampctl worker has no command 'cordon'; to take a worker out of service (its jobs continue on other "
        "workers): ampctl worker drain w1\n"},
-      {"delete job x", "error: ampctl has no command 'delete'; did you mean: ampctl job delete x\n"},
+      {"delete job x",
+       "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel x; to delete a "
+       "job "
+       "that has ended: ampctl job delete x\n"},
       {"describe job/x", "error: ampctl has no command 'describe'; to show a job: ampctl job show x\n"},
       {"get jobs -o wide", "error: ampctl has no command 'get'; to list jobs: ampctl job list -o wide\n"},
       {"get -o wide jobs x", "error: ampctl has no command 'get'; to show a job: ampctl job show x -o wide\n"},
@@ -140,8 +143,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"apply -f t.yaml --dry-run=server",
        "error: ampctl has no command 'apply'; to submit a job: ampctl job submit -f t.yaml --dry-run\n"},
       {"scale job x --replicas=2",
-       "error: ampctl has no command 'scale'; the number of devices is a field of the job file: submit it with --set "
-       "resources.devices=N\n"},
+       "error: ampctl has no command 'scale'; a job runs on one device of one worker; to train more at once, submit "
+       "more jobs\n"},
       {"explain job",
        "error: ampctl has no command 'explain'; to see the fields of a job file: ampctl help job-file\n"},
       {"explain job x", "error: ampctl has no command 'explain'; to see why a job waits: ampctl job explain x\n"},
@@ -152,7 +155,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl has no command 'token'; to create a token: ampctl auth token create ci --role ROLE\n"},
       {"tokens", "error: ampctl has no command 'tokens'; to list the tokens: ampctl auth token list\n"},
       {"squeue -l", "error: ampctl has no command 'squeue'; to list jobs: ampctl job list -o wide\n"},
-      {"sacct -S 2026-01-31", "error: ampctl has no command 'sacct'; to list jobs: ampctl job list\n"},
+      {"sacct -S 2026-01-31",
+       "error: ampctl has no command 'sacct'; to list jobs: ampctl job list; -S is left out: lists have no filter by "
+       "time; -o json has the times of each job\n"},
       {"scontrol show jobs", "error: ampctl has no command 'scontrol'; to list jobs: ampctl job list\n"},
       {"sbatch --time=10 --mem 4G job.yaml",
        "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml --set deadline=10m --set "
@@ -244,22 +249,29 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"scontrol show job=5", "error: ampctl has no command 'scontrol'; to show a job: ampctl job show 5\n"},
       {"run view 5 --log", "error: ampctl has no command 'run'; to read a job's log: ampctl job logs 5\n"},
       {"delete -f job.yaml",
-       "error: ampctl has no command 'delete'; to delete a job that has ended: ampctl job "
-       "delete ID\n"},
+       "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel ID; to delete a "
+       "job that has ended: ampctl job delete ID\n"},
       {"diff -f job.yaml",
        "error: ampctl has no command 'diff'; to check a job file without submitting it: ampctl job "
        "submit --dry-run -f job.yaml\n"},
-      {"start x", "error: ampctl has no command 'start'; to resume a paused job: ampctl job resume x\n"},
+      {"start x",
+       "error: ampctl has no command 'start'; to resume a paused job: ampctl job resume x; to resume a failed or "
+       "cancelled job from its last checkpoint: ampctl job retry x\n"},
       {"start job.yaml", "error: ampctl has no command 'start'; to submit a job: ampctl job submit -f job.yaml\n"},
-      {"job start x", "error: ampctl job has no command 'start'; to resume a paused job: ampctl job resume x\n"},
+      {"job start x",
+       "error: ampctl job has no command 'start'; to resume a paused job: ampctl job resume x; to resume a failed or "
+       "cancelled job from its last checkpoint: ampctl job retry x\n"},
       {"upload data/new.npz",
        "error: ampctl has no command 'upload'; to upload a file to the server: ampctl artifact upload data/new.npz\n"},
       {"top x", "error: ampctl has no command 'top'; to watch a job: ampctl job watch x\n"},
       {"download x",
-       "error: ampctl has no command 'download'; to download a file from the server: ampctl artifact download x; to "
-       "download a checkpoint: ampctl checkpoint download x\n"},
+       "error: ampctl has no command 'download'; to list the files that a job has made: ampctl artifact list --job x; "
+       "to download a checkpoint: ampctl checkpoint download x\n"},
+      {"download best.png",
+       "error: ampctl has no command 'download'; to download a file from the server: ampctl artifact download "
+       "best.png\n"},
       {"cp x:/out .",
-       "error: ampctl has no command 'cp'; to download a file from the server: ampctl artifact download x; to "
+       "error: ampctl has no command 'cp'; to list the files that a job has made: ampctl artifact list --job x; to "
        "download a checkpoint: ampctl checkpoint download x\n"},
       {"job submit job.yaml",
        "error: ampctl job submit needs --file FILE; did you mean: ampctl job submit -f job.yaml\n"
@@ -426,11 +438,24 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"job submit -f job.yaml --queue fast", "leave it out: the server has one queue, which holds all jobs\n"},
       {"job submit -f job.yaml -p fast", "leave it out: the server has one queue, which holds all jobs\n"},
       {"job submit -f job.yaml --lr 1", "--set optimizer.adamw.learning_rate=VALUE\n"},
+      {"job submit -f job.yaml --gpus 2", "a job runs on one device of one worker"},
+      {"job submit -f job.yaml -n y", "did you mean '--name y'?\n"},
+      {"job submit -f job.yaml -w", "did you mean '--follow'?\n"},
+      {"job submit train.py", "ampd trains from job files, not scripts; to write one to start from: ampctl init\n"},
+      {"job list x", "to show a job: ampctl job show x\n"},
+      {"job list -A", "ampctl job list --tenant '*'\n"},
+      {"job cancel --filter state=queued", "ampctl job list -q --filter state=queued | xargs -r ampctl job cancel\n"},
+      {"job wait x --for=condition=running", "'condition=running' is no state; did you mean RUNNING?"},
+      {"job wait x --for=complete", "leave out --for"},
+      {"login https://lab.example.com", "did you mean: ampctl login prod lab.example.com:PORT\n"},
+      {"help formatting", "topics: ampctl help exit-codes"},
       {"job submit -f job.yaml --array 1-3", "ampctl compare -f FILE\n"},
       {"version --short", "leave it out: ampctl version prints one line per program\n"},
       {"dev stop", "press Ctrl-C in the terminal in which ampctl dev runs\n"},
       {"job list --all", "leave it out: ampctl job list lists jobs in all states\n"},
-      {"job cancel --all", "ampctl job list -q --filter state=running | xargs -r ampctl job cancel\n"},
+      {"job cancel --all",
+       "ampctl job list -q --filter 'state!=succeeded AND state!=failed AND state!=cancelled' | xargs -r ampctl job "
+       "cancel\n"},
       {"data tokenize a --out b", "did you mean 'ampctl data tokenize a b'?\n"},
       {"checkpoint export ck --output b", "did you mean 'ampctl checkpoint export ck b'?\n"},
       {"-v", "did you mean '--version'?\n"},
@@ -448,7 +473,6 @@ TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsA
   Write("job.yaml", kGoodJob);
   for (const char* option : {"--priority 5",
                              "--gpus 1",
-                             "--devices 1",
                              "--nodelist w1",
                              "-w w1",
                              "--mem 4GiB",
@@ -527,6 +551,8 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
                                                             {"JOB", "x"},
                                                             {"NEW", "x"},
                                                             {"OLD", "x"},
+                                                            {"ID@best", "x@best"},
+                                                            {"ID@newest", "x@newest"},
                                                             {"PATH=VALUE", "train.steps=3"}};
       const auto found = own.find(word);
       absl::StrAppend(&line, line.empty() ? "" : " ", found == own.end() ? std::string(word) : found->second);
@@ -542,23 +568,26 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
     }
   }
   const std::map<std::string, std::string> values = {
-      {"--format", "json"}, {"--time", "90"},        {"-t", "90"},       {"--deadline", "90"}, {"--mem", "4G"},
-      {"--preset", "bf16"}, {"--precision", "bf16"}, {"--label", "a=b"}, {"-l", "a=b"},        {"--selector", "a=b"},
-      {"--device", "cuda"}, {"--job-name", "y"},     {"-J", "y"}};
+      {"--format", "json"}, {"--time", "90"},        {"-t", "90"},          {"--deadline", "90"}, {"--mem", "4G"},
+      {"--preset", "bf16"}, {"--precision", "bf16"}, {"--label", "a=b"},    {"-l", "a=b"},        {"--selector", "a=b"},
+      {"--device", "cuda"}, {"--state", "running"},  {"--template", "mlp"}, {"--job-name", "y"},  {"-J", "y"}};
   for (const ForeignOption& option : ForeignOptions()) {
     const std::string command = *option.command == '\0' ? "job list" : option.command;
     const bool is_state = std::string_view(option.own) == "--filter state=%";
     const auto value = values.find(option.foreign);
+    const bool own_name = std::string_view(option.own) == "--name %";
     const std::string own = RewrittenOption(command, option.foreign,
                                             is_state                ? "PD"
+                                            : own_name              ? "y"
                                             : value == values.end() ? "1"
                                                                     : value->second);
     EXPECT_FALSE(own.empty()) << option.foreign;
     EXPECT_THAT(own, Not(HasSubstr("VALUE"))) << option.foreign;
     lines.insert(absl::StrCat(command,
-                              command == "job submit" ? " -f job.yaml "
-                              : command == "job logs" ? " x "
-                                                      : " ",
+                              command == "job submit"                          ? " -f job.yaml "
+                              : command == "job update"                        ? " x "
+                              : command == "job logs" || command == "job wait" ? " x "
+                                                                               : " ",
                               own));
   }
   lines.erase("");

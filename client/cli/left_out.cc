@@ -1,0 +1,132 @@
+#include "client/cli/left_out.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/foreign_syntax.h"
+#include "client/cli/foreign_values.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kAboutQueue[] = "the server has one queue, without partitions and classes";
+constexpr char kAboutAccounts[] = "ampd has no accounts to charge; the option --tenant NAME names a tenant";
+constexpr char kAboutColumns[] = "columns cannot be chosen; -o wide has more, and -o json has everything";
+constexpr char kAboutTemplates[] = "ampctl has no templates; jq reads what -o json prints";
+constexpr char kAboutOrder[] = "its fields are not those of the option --sort FIELD";
+constexpr char kAboutTimes[] = "lists have no filter by time; -o json has the times of each job";
+constexpr char kAboutWorkers[] = "ampctl lists all workers with their states";
+constexpr char kAboutMail[] = "the server sends no mail; a script can wait for the job with ampctl job wait ID";
+constexpr char kAboutOutput[] = "the server keeps a job's log, which ampctl job logs ID prints";
+constexpr char kAboutVariables[] = "a job gets no environment variables from you; all its settings are in the job file";
+constexpr char kAboutResources[] = "a job's resources are fields of its file (ampctl help job-file)";
+constexpr char kAboutPriority[] = "a job's priority is set with --set priority=N";
+constexpr char kAboutOneDevice[] = "a job runs on one device of one worker";
+constexpr char kAboutRetries[] =
+    "the field max_retries says how often a failed job is tried again (--set max_retries=N)";
+constexpr char kAboutArrays[] = "ampd has no job arrays";
+
+bool IsTemplate(const std::string& value) {
+  return value.starts_with("jsonpath") || value.starts_with("custom-columns") || value.starts_with("go-template") ||
+         value.starts_with("template");
+}
+bool IsOtherFormat(const std::string& value) { return !value.empty() && ForeignValue(kListFormat, value).empty(); }
+bool IsOtherOrder(const std::string& value) { return !value.empty() && ForeignValue(kListOrder, value).empty(); }
+bool IsOtherSelector(const std::string& value) { return ForeignValue(kFieldSelector, value).empty(); }
+
+// Options of other programs without an equivalent. A row holds for all values, or for those that `applies` accepts.
+constexpr struct {
+  const char* command;
+  const char* options;
+  const char* text;
+  bool (*applies)(const std::string& value) = nullptr;
+} kLeftOut[] = {
+    {"squeue|sinfo|sprio|scancel|sbatch|srun|salloc", "-p|--partition", kAboutQueue},
+    {"squeue|sacct|scancel|sbatch|srun|salloc", "-q|--qos", kAboutPriority},
+    {"squeue|sacct|sprio|sshare|scancel|sbatch|srun|salloc|sreport", "-A|--account", kAboutAccounts},
+    {"squeue|sacct", "-o|--format|-O|--Format", kAboutColumns, IsOtherFormat},
+    {"sinfo|sprio|sshare|bjobs", "-o|--format|-O|--Format", kAboutColumns},
+    {"squeue", "-S|--sort", kAboutOrder, IsOtherOrder},
+    {"sinfo", "-S|--sort", kAboutOrder},
+    {"sacct", "-S|--starttime|-E|--endtime", kAboutTimes},
+    {"sinfo", "-n|--nodes|-t|--states", kAboutWorkers},
+    {"sinfo", "-r|--responding|-d|--dead", kAboutWorkers},
+    {"squeue|sbatch|srun|salloc", "-R|--reservation", "workers are not reserved"},
+    {"scancel|bkill", "-s|--signal", "a job gets no signals"},
+    {"sbatch|srun|salloc", "-N|--nodes|-n|--ntasks|--ntasks-per-node", kAboutOneDevice, IsMoreThanOne},
+    {"sbatch|srun|salloc", "-G|--gpus|--gres|--gpus-per-node|--gpus-per-task", kAboutOneDevice, IsMoreThanOne},
+    {"sbatch|srun|salloc", "--nice", kAboutPriority},
+    {"sbatch|srun|salloc", "--mail-type|--mail-user", kAboutMail},
+    {"sbatch|srun|salloc", "-o|--output|-e|--error", kAboutOutput},
+    {"sbatch|srun|salloc", "-i|--input|-D|--chdir", "a job file names the data that the job reads"},
+    {"sbatch|srun|salloc", "--export|--export-file", kAboutVariables},
+    {"sbatch|srun|salloc", "--requeue|--no-requeue", kAboutRetries},
+    {"sbatch|srun|salloc", "--signal", "a job gets no signals"},
+    {"sbatch|srun|salloc", "--mem-per-cpu|--tmp|--exclusive", kAboutResources},
+    {"sbatch|srun|salloc", "--comment", "a text about the job can be a label (--set labels.KEY=VALUE)"},
+    {"qsub|bsub|bjobs|bkill|bstop|bresume", "-q", kAboutQueue},
+    {"qsub", "-l|-pe", kAboutResources},
+    {"bsub", "-R|-M|-W", kAboutResources},
+    {"bsub", "-n", kAboutOneDevice, IsMoreThanOne},
+    {"qsub|bsub", "-o|-e|-oo|-eo|-j", kAboutOutput},
+    {"qsub", "-m|-M", kAboutMail},
+    {"bsub", "-u|-N", kAboutMail},
+    {"qsub", "-v|-V", kAboutVariables},
+    {"bsub", "-env", kAboutVariables},
+    {"qsub", "-A|-P", kAboutAccounts},
+    {"bsub|bjobs", "-P|-G", kAboutAccounts},
+    {"get|describe|list|top", "-o|--output", kAboutTemplates, IsTemplate},
+    {"get|list|run", "--template|--jq", kAboutTemplates},
+    {"get|list|top", "--sort-by", kAboutOrder, IsOtherOrder},
+    {"get", "--field-selector", "a filter of ampctl has the columns that ampctl job list --help names",
+     IsOtherSelector},
+    {"wait", "--for", "ampctl job wait waits for RUNNING, PAUSED (--for) or the end of a job",
+     [](const std::string& value) {
+       const std::string state = absl::AsciiStrToLower(value.substr(value.rfind('=') + 1));
+       constexpr std::string_view kEnds[] = {"complete", "completed", "succeeded", "failed", "delete", "finished"};
+       return StateToWaitFor(value).empty() && std::find(std::begin(kEnds), std::end(kEnds), state) == std::end(kEnds);
+     }},
+    {"config", "--token", "ampctl login asks for the token, or reads it from stdin"},
+};
+
+bool IsInRow(const std::string& word, const char* words) {
+  const std::vector<absl::string_view> list = absl::StrSplit(words, '|');
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+}  // namespace
+
+std::string OptionsLeftOut(const std::vector<std::string>& words) {
+  const size_t num_programs = words.size() > 1 && IsProgram(words[0]) ? 1 : 0;
+  std::string result;
+  std::set<std::string_view> told;
+  for (size_t i = num_programs + 1; i < words.size() && words[i] != "--"; ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string option = words[i].substr(0, equals);
+    const std::string behind = i + 1 < words.size() ? words[i + 1] : "";
+    const std::string value = equals == std::string::npos ? behind : words[i].substr(equals + 1);
+    for (const auto& row : kLeftOut) {
+      const bool is_row = option.starts_with('-') && IsInRow(words[num_programs], row.command) &&
+                          IsInRow(option, row.options) && (row.applies == nullptr || row.applies(value));
+      if (is_row && told.insert(row.text).second) {
+        absl::StrAppend(&result, "; ", option, " is left out: ", row.text);
+      }
+    }
+    const size_t task = words[i].find('_');
+    const bool is_task = task != std::string::npos && task + 1 < words[i].size() && equals == std::string::npos &&
+                         !option.starts_with('-') &&
+                         (absl::ascii_isdigit(words[i][task + 1]) || words[i][task + 1] == '[');
+    if (is_task && IsInRow(words[num_programs], "scancel|squeue|sacct|scontrol") && told.insert(kAboutArrays).second) {
+      absl::StrAppend(&result, "; ", words[i].substr(task), " is left out: ", kAboutArrays);
+    }
+    i += option == "-S" ? 1 : 0;  // Slurm's order -p is the option's value.
+  }
+  return result;
+}
+
+}  // namespace ampd::client

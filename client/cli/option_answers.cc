@@ -1,0 +1,132 @@
+// Answers to options, and to words behind a command, that nothing of ampctl replaces.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/foreign_answers.h"
+#include "client/cli/foreign_values.h"
+#include "client/cli/foreign_words.h"
+#include "client/cli/missing_things.h"
+
+namespace ampd::client {
+namespace {
+
+constexpr char kOneQueue[] = "leave it out: the server has one queue, which holds all jobs";
+constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
+constexpr char kTokenText[] =
+    "to list the tokens: ampctl auth token list; a token's text is shown only by ampctl auth token create";
+
+constexpr char kJq[] =
+    "leave it out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
+
+// An option, or a word after a command, that nothing of ampctl replaces, and what to do. % stands for the option's
+// value.
+constexpr struct {
+  const char* command;
+  const char* foreign;
+  const char* answer;
+} kAnswers[] = {
+    {"job list", "--all", "leave it out: ampctl job list lists jobs in all states"},
+    {"job list", "-a", "leave it out: ampctl job list lists jobs in all states"},
+    {"job list", "-A", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
+    {"job list", "--all-namespaces", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
+    {"job list", "--reverse", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
+    {"job list", "--web", kNoWebPage.purpose},
+    {"job submit", "--queue", kOneQueue},
+    {"job submit", "--partition", kOneQueue},
+    {"job submit", "-p", kOneQueue},
+    {"job submit", "--lr",
+     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+    {"job submit", "--learning-rate",
+     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+    {"job submit", "--array",
+     "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE"},
+    {"job cancel", "--yes", "leave it out: ampctl job cancel asks no question"},
+    {"job cancel", "-y", "leave it out: ampctl job cancel asks no question"},
+    {"job cancel", "--force", "leave it out: ampctl job cancel asks no question"},
+    {"job events", "-f", kWatchEvents},
+    {"job events", "--follow", kWatchEvents},
+    {"job events", "-w", kWatchEvents},
+    {"job events", "--watch", kWatchEvents},
+    {"auth token", "", kTokenText},
+    {"version", "--short", "leave it out: ampctl version prints one line per program"},
+    {"version", "--client", "to see only the version of ampctl: ampctl --version"},
+    {"dev", "stop", kStopDev.purpose},
+    {"dev", "down", kStopDev.purpose},
+    {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
+    {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
+    {"job cancel", "--all",
+     "to cancel all jobs that have not ended: ampctl job list -q --filter 'state!=succeeded AND state!=failed AND "
+     "state!=cancelled' | xargs -r ampctl job cancel"},
+    {"job pause", "--all",
+     "to pause all jobs that run or wait: ampctl job list -q --filter 'state=running OR state=queued' | xargs -r "
+     "ampctl job pause"},
+    {"job resume", "--all",
+     "to resume all paused jobs: ampctl job list -q --filter state=paused | xargs -r ampctl job resume"},
+    {"job delete", "--all",
+     "to delete all jobs that have ended: ampctl job list -q --filter 'state=succeeded OR state=failed OR "
+     "state=cancelled' | xargs -r ampctl job delete -y"},
+    {"job wait", "--all",
+     "to wait for all jobs that have not ended: ampctl job list -q --filter 'state!=succeeded AND state!=failed AND "
+     "state!=cancelled' | xargs -r ampctl job wait"},
+    {"job delete", "-f", "to delete without the question: ampctl job delete -y ID"},
+    {"job submit", "--env", "a job gets no environment variables from you; all its settings are in the job file"},
+    {"job submit", "-e", "a job gets no environment variables from you; all its settings are in the job file"},
+    {"job submit", "--after", kNoDependency.purpose},
+    {"job submit", "--dependency", kNoDependency.purpose},
+    {"job submit", "-d", "leave it out: ampctl job submit returns at once, unless --follow is given"},
+    {"job submit", "--detach", "leave it out: ampctl job submit returns at once, unless --follow is given"},
+    {"job update", "--name", kNoName.purpose},
+    {"job update", "--label", kNoLabels.purpose},
+    {"job update", "--labels", kNoLabels.purpose},
+    {"audit", "log", "leave it out: ampctl audit prints the log"},
+    {"audit", "list", "leave it out: ampctl audit prints the log"},
+    {"dev", "status", "to see whether the server runs: ampctl health"},
+    {"dev", "logs", "the logs of the server and the worker are in the folder ./.ampd of ampctl dev"},
+    {"dev", "--stop", kStopDev.purpose},
+    {"job clone", "--set",
+     "a clone has the fields of its job; to change one: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job retry", "--set",
+     "a retry continues the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job resume", "--set",
+     "a resumed job is the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
+    {"job logs", "--previous", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
+    {"job logs", "-p", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
+    {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
+    {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
+};
+
+// Returns what to do in place of a filter of a command that takes ids; empty if `command` takes none.
+std::string ForFilter(const std::string& command, const std::string& value) {
+  for (const absl::string_view verb : {"cancel", "pause", "resume", "delete", "wait"}) {
+    if (command == absl::StrCat("job ", verb)) {
+      return absl::StrCat("to ", verb, verb == "wait" ? " for" : "", " all such jobs: ampctl job list -q --filter ",
+                          NeedsNoQuotes(value) ? value : "TERMS", " | xargs -r ampctl job ", verb,
+                          verb == "delete" ? " -y" : "");
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value) {
+  if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
+    return "leave it out: no command says more with it; to see the version: ampctl version";
+  }
+  const bool counts_devices = option == "--gpus" || option == "--gres" || option == "--devices";
+  if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {
+    return absl::StrCat(kOneDevice.purpose, "; for a GPU: --set resources.kind=GPU");
+  }
+  if (option == "--filter") {
+    return ForFilter(command, value);
+  }
+  for (const auto& [of_command, foreign, answer] : kAnswers) {
+    if (command == of_command && option == foreign) {
+      return answer;
+    }
+  }
+  const bool is_template = option == "--jq" || option == "--template";
+  return is_template && command != "init" ? kJq : "";
+}
+
+}  // namespace ampd::client
