@@ -235,7 +235,7 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if ((*of_command != '\0' && command != of_command) || option != foreign) {
       continue;
     }
-    const std::string_view with_number[] = {"--limit %", "--tail %"};
+    const std::string_view with_number[] = {"--limit %", "--tail %", "--priority %"};
     const bool needs_number = std::find(std::begin(with_number), std::end(with_number), own) != std::end(with_number);
     if (needs_number && !value.empty() && !std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
       return "";  // kubectl's -n names a namespace.

@@ -206,9 +206,14 @@ std::string OfThing(const CLI::App& root, const Words& typed) {
   if (!has_verb) {
     return ListOf(root, *group, Behind(typed, 1));
   }
-  const std::string advice = InGroup(root, *group, typed[1], Behind(typed, 2));
-  if (!advice.empty()) {
-    return advice;
+  return InGroup(root, *group, typed[1], Behind(typed, 2));
+}
+
+// Returns the advice on a thing with a name, such as `checkpoints x`, or with a misspelled verb.
+std::string OfThingWithName(const CLI::App& root, const Words& typed) {
+  const CLI::App* const group = GroupNamed(root, GroupOfThing(typed[0]));
+  if (group == nullptr || typed.size() < 2 || typed[1].starts_with('-')) {
+    return "";
   }
   const std::string nearest = Nearest(typed[1], SubcommandNames(*group));
   return nearest.empty() ? AdviceOnName(root, PathOf(*group), Behind(typed, 1))
@@ -347,6 +352,7 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
   }
   advice = advice.empty() ? from_table.text : advice;
   advice = advice.empty() ? OfThing(root, typed) : advice;
+  advice = advice.empty() ? OfThingWithName(root, typed) : advice;
   return advice.empty() ? OfVerb(root, typed[0], after) : advice;
 }
 

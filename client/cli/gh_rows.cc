@@ -37,7 +37,6 @@ constexpr ForeignRow kGhRows[] = {
     {"gh status", kListJobs},
     {"gh environment", {"see the environment variables that ampctl reads", "help environment"}},
     {"gh reference", kCommands},
-    {"gh help", kHelpTopics},
     {"gh exit-codes", {"see the exit codes of ampctl", "help exit-codes"}},
     {"gh config", kNoConfig},
     {"gh label", kNoLabels},

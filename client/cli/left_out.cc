@@ -47,7 +47,9 @@ constexpr struct {
   bool (*applies)(const std::string& value) = nullptr;
 } kLeftOut[] = {
     {"squeue|sinfo|sprio|scancel|sbatch|srun|salloc", "-p|--partition", kAboutQueue},
-    {"squeue|sacct|scancel|sbatch|srun|salloc", "-q|--qos", kAboutPriority},
+    {"squeue|sacct|scancel", "-q|--qos", kAboutQueue},
+    {"sbatch|srun|salloc", "-q|--qos", kAboutPriority},
+    {"launch|exec|run|submit|apply|create|train", "--gpus|--gres|--devices", kAboutOneDevice, IsMoreThanOne},
     {"squeue|sacct|sprio|sshare|scancel|sbatch|srun|salloc|sreport", "-A|--account", kAboutAccounts},
     {"squeue|sacct", "-o|--format|-O|--Format", kAboutColumns, IsOtherFormat},
     {"sinfo|sprio|sshare|bjobs", "-o|--format|-O|--Format", kAboutColumns},
@@ -56,7 +58,7 @@ constexpr struct {
     {"sacct", "-S|--starttime|-E|--endtime", kAboutTimes},
     {"sinfo", "-n|--nodes|-t|--states", kAboutWorkers},
     {"sinfo", "-r|--responding|-d|--dead", kAboutWorkers},
-    {"squeue|sbatch|srun|salloc", "-R|--reservation", "workers are not reserved"},
+    {"squeue", "-R|--reservation", "workers are not reserved"},
     {"scancel|bkill", "-s|--signal", "a job gets no signals"},
     {"sbatch|srun|salloc", "-N|--nodes|-n|--ntasks|--ntasks-per-node", kAboutOneDevice, IsMoreThanOne},
     {"sbatch|srun|salloc", "-G|--gpus|--gres|--gpus-per-node|--gpus-per-task", kAboutOneDevice, IsMoreThanOne},

@@ -19,6 +19,7 @@ constexpr ForeignRow kSlurmRows[] = {
     {"squeue|sacct|qstat|bjobs|bhist|bacct|qselect", kListJobs},
     {"squeue|sacct|qstat|bjobs ID", kShowJob},
     {"squeue --start", kExplainJob},
+    {"squeue --start ID", kExplainJob},
     {"bhist ID", kListEvents},
     {"bacct ID", kShowJob},
     {"qacct", kListJobs},

@@ -243,7 +243,10 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"kubectl get pods", "error: ampctl has no command 'kubectl'; to list jobs: ampctl job list\n"},
       {"docker ps", "error: ampctl has no command 'docker'; to list jobs: ampctl job list\n"},
       {"gh run list", "error: ampctl has no command 'gh'; to list jobs: ampctl job list\n"},
-      {"sacct --format=JobID,State", "error: ampctl has no command 'sacct'; to list jobs: ampctl job list\n"},
+      {"sacct --format=JobID,State",
+       "error: ampctl has no command 'sacct'; to list jobs: ampctl job list; --format is left out: columns cannot be "
+       "chosen; -o wide has more, and -o json has everything\n"},
+      {"sacct --format=JobID", "error: ampctl has no command 'sacct'; to list jobs: ampctl job list -q\n"},
       {"sacct -j 5", "error: ampctl has no command 'sacct'; to show a job: ampctl job show 5\n"},
       {"squeue --jobs=5", "error: ampctl has no command 'squeue'; to show a job: ampctl job show 5\n"},
       {"scontrol show job=5", "error: ampctl has no command 'scontrol'; to show a job: ampctl job show 5\n"},
