@@ -451,7 +451,7 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"job wait x --for=condition=running", "'condition=running' is no state; did you mean RUNNING?"},
       {"job wait x --for=complete", "leave out --for"},
       {"login https://lab.example.com", "did you mean: ampctl login prod lab.example.com:PORT\n"},
-      {"help formatting", "topics: ampctl help exit-codes"},
+      {"help formatting", "topics of ampctl help: exit-codes"},
       {"job submit -f job.yaml --array 1-3", "ampctl compare -f FILE\n"},
       {"version --short", "leave it out: ampctl version prints one line per program\n"},
       {"dev stop", "press Ctrl-C in the terminal in which ampctl dev runs\n"},
