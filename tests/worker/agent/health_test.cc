@@ -32,8 +32,8 @@ class HealthTest : public testing::Test {
   // Starts the HTTP endpoint of a worker that holds a lease.
   void Listen(const TlsFiles& tls = {}) {
     counters_.lease_deadline_nanos = absl::ToInt64Nanoseconds(clock_.SinceBoot() + absl::Seconds(10));
-    auto endpoint =
-        MetricsEndpoint::Listen({"127.0.0.1", 0}, tls, {.version = "1", .counters = &counters_, .clock = &clock_});
+    auto endpoint = MetricsEndpoint::Listen(
+        {"127.0.0.1", 0}, tls, {.version = "1", .counters = &counters_, .times = &times_, .clock = &clock_});
     ASSERT_TRUE(endpoint.ok()) << endpoint.status();
     endpoint_ = *std::move(endpoint);
   }
@@ -56,6 +56,7 @@ class HealthTest : public testing::Test {
 
   SimulatedClock clock_;
   AgentCounters counters_;
+  TrainingTimes times_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
 };
 
