@@ -41,9 +41,9 @@ bool IsOtherSelector(const std::string& value) { return ForeignValue(kFieldSelec
 
 // Options of other programs without an equivalent. A row holds for all values, or for those that `applies` accepts.
 constexpr struct {
-  const char* command;
-  const char* options;
-  const char* text;
+  const char* command = "";
+  const char* options = "";
+  const char* text = "";
   bool (*applies)(const std::string& value) = nullptr;
 } kLeftOut[] = {
     {"squeue|sinfo|sprio|scancel|sbatch|srun|salloc", "-p|--partition", kAboutQueue},
