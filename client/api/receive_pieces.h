@@ -9,8 +9,8 @@
 
 namespace ampd::client {
 
-// Makes the streaming call that `start(context)` starts, and passes the `content` of each message to `write`. If
-// `write` fails, cancels the call and returns the error of `write`; otherwise returns the status of the call.
+// Calls `start(context)`, which begins a streaming call, and passes the `content` of each message that arrives to
+// `write`. If `write` fails, cancels the call and returns the error of `write`; otherwise returns the call's status.
 template <typename Response, typename Start>
 absl::Status ReceivePieces(Cancellation* cancellation, const Start& start, const WritePiece& write) {
   grpc::ClientContext context;

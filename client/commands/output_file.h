@@ -15,8 +15,8 @@ namespace ampd::client {
 // be read. All commands use this check, so that they end with the same exit code.
 absl::Status CheckInputFile(const std::string& path);
 
-// Changes the code of an error of reading a local file to the one that CheckInputFile returns for it. Returns other
-// errors unchanged.
+// `status` comes from reading a local file. If CheckInputFile reports the same fault with another status code, returns
+// `status` with that code; otherwise returns `status` unchanged.
 absl::Status AsInputError(const absl::Status& status);
 
 // Checks that a file can be written at `path`. FAILED_PRECONDITION if its folder does not exist or is not writable, or

@@ -13,7 +13,7 @@
 // has the form that YAML 1.1 requires: 1.0e-05, not 1e-05.
 namespace ampd::client {
 
-// A YAML value: a scalar in its written form, a list, or a mapping whose order is kept.
+// A YAML value: a scalar as it is to be printed, a list, or a mapping, whose fields are printed in this order.
 struct YamlValue {
   struct Field;
   using List = std::vector<YamlValue>;

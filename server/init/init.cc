@@ -51,7 +51,7 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
   return fsync(file.get()) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
 }
 
-// Creates a file, or replaces an existing one.
+// Writes a file, which may exist already. Nobody sees a part of the new content: the file is replaced as a whole.
 absl::Status ReplaceFile(const std::string& path, const std::string& content, mode_t mode) {
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());

@@ -21,7 +21,7 @@ namespace ampd::client {
 inline constexpr char kHostile[] =
     "\x1b[31mRED\x1b[2J\x1b]0;t\x07\u009b2J\u202eFLIP\u2066\u200f\u061c\u2028\u2029\x7f\r\nFORGED";
 
-// The text to append to every text of every answer; if it is empty, answers stay unchanged. Thread-safe.
+// A text that the fake server appends to each text in its answers. Empty: the answers stay as they are. Thread-safe.
 class HostileText {
  public:
   void Set(const std::string& text) {

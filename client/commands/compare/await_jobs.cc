@@ -41,8 +41,8 @@ double DoneShare(const WatchedJob& watched) {
              : 0;
 }
 
-// Follows a job until it has ended (kEnded) or the user presses Ctrl-C (kCancelled). `line` shows the progress of all
-// `num_jobs` jobs, of which `num_before` have ended already.
+// Follows a job until it has ended (kEnded) or the user presses Ctrl-C (kCancelled). `line` shows the progress over
+// all `num_jobs` jobs of the comparison. `num_before` of them ended before this one was followed.
 JobWatch::Next Follow(Session* session, JobWatch* watch, size_t num_before, size_t num_jobs, ProgressLine* line,
                       WatchedJob* watched) {
   bool was_paused = false;
