@@ -40,7 +40,8 @@ struct BackupSummary {
 //   5. The manifest is written, and the folder gets its final name.
 //
 // All files are on disk before the folder gets its final name. A backup that failed or was killed leaves at most a
-// folder "<out>.incomplete", which the next backup removes.
+// folder "<out>.incomplete", which the next backup removes. Such a folder can be restored only if the process was
+// killed after it had written the manifest: then no file is missing.
 //
 // FAILED_PRECONDITION with reason DATA_DIRECTORY_UNUSABLE if `data_dir` has no journal, NEWER_SCHEMA, CANNOT_WRITE or
 // ALREADY_RUNNING; DATA_LOSS (STORE_CORRUPT) if the journal cannot be replayed or a content is damaged.

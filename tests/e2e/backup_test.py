@@ -170,6 +170,7 @@ class Backups(ServiceCase):
             seed = int(os.environ.get("AMPD_SEED", random.SystemRandom().randrange(1 << 32)))
             print(f"  AMPD_SEED={seed}")
             moments, out, complete = random.Random(seed), service.folder / "backup", 0
+            incomplete = service.folder / "backup.incomplete"
             for _ in range(KILLS):
                 backup = Program([BINARIES / "ampd-server", "backup", "--data-dir", service.folder / "data", "--out", out],
                                  service.folder / "backup.log")
@@ -182,12 +183,15 @@ class Backups(ServiceCase):
                     self.assertEqual(code, 0, text + err)
                     complete += 1
                     shutil.rmtree(out)
+                elif (incomplete / "manifest.json").exists():  # Killed after the manifest, before the folder's final name.
+                    code, text, err = command("check", "--backup", incomplete)
+                    self.assertEqual(code, 0, text + err)
+                    complete += 1
                 else:
-                    code, _, err = command("restore", "--from", str(out) + ".incomplete", "--data-dir",
-                                           service.folder / "restored")
+                    code, _, err = command("restore", "--from", incomplete, "--data-dir", service.folder / "restored")
                     self.assertEqual(code, DAMAGED, err)
                     self.assertIn("is no complete backup", err)
-            print(f"  {KILLS - complete} of {KILLS} backups were killed before their end")
+            print(f"  {KILLS - complete} of {KILLS} backups were killed before their manifest was written")
             self.assertLess(complete, KILLS)
             code, text, err = command("check", "--backup", self.back_up(service))
             self.assertEqual(code, 0, text + err)
