@@ -32,7 +32,7 @@
 #include "server/monitoring/snapshot_collector.h"
 #include "server/oidc/identity_provider.h"
 #include "server/periodic_thread.h"
-#include "server/rpc/acceptor.h"
+#include "server/rpc/connections/acceptor.h"
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/worker_streams.h"
 #include "server/state_follower.h"

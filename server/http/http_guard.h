@@ -7,9 +7,9 @@
 #include "base/http/router.h"
 #include "server/access/identity.h"
 #include "server/monitoring/call_observer.h"
-#include "server/rpc/audit.h"
-#include "server/rpc/call_limits.h"
-#include "server/rpc/credentials.h"
+#include "server/rpc/calls/audit.h"
+#include "server/rpc/calls/call_limits.h"
+#include "server/rpc/calls/credentials.h"
 
 namespace ampd::server {
 

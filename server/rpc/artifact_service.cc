@@ -10,7 +10,7 @@
 #include "base/tenants.h"
 #include "server/access/rules.h"
 #include "server/artifacts/artifact_download.h"
-#include "server/rpc/stream.h"
+#include "server/rpc/calls/stream.h"
 
 namespace ampd::server {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "ampd/v1/artifact_service.grpc.pb.h"
 #include "server/artifacts/artifact_store.h"
-#include "server/rpc/call.h"
-#include "server/rpc/ticker.h"
+#include "server/rpc/calls/call.h"
+#include "server/rpc/calls/ticker.h"
 
 namespace ampd::server {
 

@@ -2,7 +2,7 @@
 
 #include "ampd/v1/auth_service.grpc.pb.h"
 #include "server/audit/audit_log.h"
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 #include "server/tokens/token_store.h"
 
 namespace ampd::server {

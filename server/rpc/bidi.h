@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/grpc/grpc_status.h"
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 #include "server/rpc/worker_streams.h"
 
 namespace ampd::server {

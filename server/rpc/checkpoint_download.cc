@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/rpc/calls/stream.h"
 #include "server/rpc/file_download.h"
 #include "server/rpc/job_service.h"
-#include "server/rpc/stream.h"
 
 namespace ampd::server {
 namespace {

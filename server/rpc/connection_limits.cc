@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 
 namespace ampd::server {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 #include "server/rpc/file_relay.h"
 
 namespace ampd::server {

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "points/telemetry_batch.h"
-#include "server/rpc/stream.h"
+#include "server/rpc/calls/stream.h"
 #include "server/telemetry/log_session.h"
 #include "server/telemetry/watch_session.h"
 

@@ -4,7 +4,7 @@
 
 #include "ampd/v1/worker_admin_service.grpc.pb.h"
 #include "server/coordinator/worker_sessions.h"
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 
 namespace ampd::server {
 

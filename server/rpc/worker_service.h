@@ -4,7 +4,7 @@
 #include "server/artifacts/artifact_store.h"
 #include "server/coordinator/job_queries.h"
 #include "server/coordinator/worker_sessions.h"
-#include "server/rpc/call.h"
+#include "server/rpc/calls/call.h"
 #include "server/rpc/file_relay.h"
 #include "server/rpc/worker_streams.h"
 #include "server/telemetry/metric_store.h"

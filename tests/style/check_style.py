@@ -48,18 +48,19 @@ ROOMS = {
 
     "points": "ampd base",
 
-    "precision": "ampd base graph graph/cost",
+    "precision": "ampd base graph",
+    "precision/cost": "ampd base graph graph/cost precision",
 
     "models": "ampd base graph graph/exported",
 
     "server": "base base/flags base/io base/tls base/http server/access server/artifacts server/audit server/coordinator server/http "
-              "server/ledger server/monitoring server/oidc server/rpc server/state server/telemetry server/tokens "
-              "clock log prometheus thread",
+              "server/ledger server/monitoring server/oidc server/rpc server/rpc/connections server/state server/telemetry "
+              "server/tokens clock log prometheus thread",
     "server/access": "base",
     "server/oidc": "base base/formats base/io server/access clock thread",
     "server/state": "ampd base base/formats precision",
     "server/ledger": "base base/io server/state log sqlite thread",
-    "server/admission": "ampd base base/formats graph graph/exported models precision server/state",
+    "server/admission": "ampd base base/formats graph graph/exported models precision precision/cost server/state",
     "server/coordinator": "ampd base base/formats graph/exported server/admission server/ledger server/state clock "
                           "thread",
     "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
@@ -69,18 +70,22 @@ ROOMS = {
                      "server/tokens clock files sqlite",
     "server/init": "ampd base base/flags base/io base/tls server server/tokens clock",
     "server/tokens": "ampd base base/formats base/io clock sqlite",
-    "server/http": "base base/http server/access server/monitoring server/rpc",
+    "server/http": "base base/http server/access server/monitoring server/rpc/calls",
     "server/monitoring": "ampd base base/io base/tls models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
-    "server/rpc": "ampd base base/grpc base/io base/ipc base/tls graph points server/access server/admission server/artifacts server/audit "
-                  "server/coordinator server/monitoring server/oidc server/telemetry server/tokens clock files grpc thread",
+    "server/rpc": "ampd base base/grpc base/io base/tls graph points server/access server/admission server/artifacts server/audit "
+                  "server/coordinator server/monitoring server/oidc server/rpc/calls server/rpc/connections "
+                  "server/telemetry server/tokens clock files grpc thread",
+    "server/rpc/connections": "base base/io base/ipc server/access server/audit clock thread",
+    "server/rpc/calls": "ampd base base/grpc base/tls server/access server/audit server/coordinator server/monitoring "
+                        "server/oidc server/rpc/connections server/tokens clock grpc thread",
 
     "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
     "client/render": "ampd base base/formats base/yaml points",
     "client/compare": "ampd client/render",
     "client/jobfile": "ampd base base/yaml client/render precision",
     "client/checkpoint": "base base/formats base/io graph/exported files",
-    "client/inspect": "ampd base base/formats base/io graph graph/exported precision files",
+    "client/inspect": "ampd base base/formats base/io graph graph/exported precision precision/cost files",
     "client/terminal": "ampd base base/grpc base/io base/ipc client/api client/render files",
     "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision clock files",
     "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
@@ -122,17 +127,17 @@ ROOMS = {
     "worker/amp/ops": "graph graph/cost worker/amp/step worker/executor worker/kernels/cpu worker/kernels/cuda torch",
     "worker/train/health": "ampd precision",
     "worker/train/device": "ampd base worker/amp/step worker/device torch",
-    "worker/train/report": "ampd base base/io base/ipc graph points precision worker/amp worker/amp/fp8 "
+    "worker/train/report": "ampd base base/io base/ipc graph points precision precision/cost worker/amp worker/amp/fp8 "
                            "worker/train/device clock thread torch",
     "worker/train/checkpoint": "ampd base base/formats base/io worker/amp worker/data worker/executor "
                                "worker/train/health files thread torch",
     "worker/train/sample": "ampd base data/images data/text graph models worker/amp worker/data torch",
     "worker/train/profile": "ampd base base/formats base/io files torch",
     "worker/train/predict": "ampd base base/formats data worker/amp torch",
-    "worker/train/plan": "ampd base base/formats data graph graph/exported models precision worker/amp worker/data "
+    "worker/train/plan": "ampd base base/formats data graph graph/exported models precision precision/cost worker/amp worker/data "
                          "worker/executor worker/train/checkpoint worker/train/health worker/train/report "
                          "worker/train/sample thread torch",
-    "worker/train/loop": "ampd base base/formats base/ipc data precision worker/amp worker/amp/step worker/data "
+    "worker/train/loop": "ampd base base/formats base/ipc data precision precision/cost worker/amp worker/amp/step worker/data "
                          "worker/device worker/executor worker/train/checkpoint worker/train/device "
                          "worker/train/health worker/train/plan worker/train/predict worker/train/profile "
                          "worker/train/report "

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/exported/exported_program.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "server/admission/admission.h"
 #include "tests/graph/exported/exported_net.h"
 

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "base/version.h"
 #include "points/telemetry_batch.h"
-#include "server/rpc/guard.h"
+#include "server/rpc/calls/guard.h"
 #include "tests/server/server_fixtures.h"
 
 namespace ampd::server {

@@ -21,7 +21,7 @@
 #include "base/grpc/grpc_target.h"
 #include "base/ipc/unix_socket.h"
 #include "server/access/rules.h"
-#include "server/rpc/socket_acceptor.h"
+#include "server/rpc/connections/socket_acceptor.h"
 #include "tests/server/rpc/empty_call.h"
 #include "tests/server/rpc/open_watch.h"
 #include "tests/server/server_fixtures.h"

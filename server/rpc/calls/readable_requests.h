@@ -12,8 +12,8 @@
 // Makes gRPC pass requests that cannot be parsed on to the services. By default gRPC ends such a call before any
 // service sees it: a unary call with UNIMPLEMENTED and no text, and a stream as if the client had ended it. With this
 // header the service gets the message, marked as unreadable, and answers INVALID_ARGUMENT (CheckReadable). Every header
-// of rpc/ with a service must include this header before gRPC's templates are instantiated. A test sends unparsable
-// bytes to every method.
+// of server/rpc with a service must include this header before gRPC's templates are instantiated. A test sends
+// unparsable bytes to every method.
 namespace ampd::server {
 
 template <typename Request>

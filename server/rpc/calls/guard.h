@@ -13,9 +13,9 @@
 #include "server/access/identity.h"
 #include "server/access/rules.h"
 #include "server/oidc/identity_provider.h"
-#include "server/rpc/call_limits.h"
-#include "server/rpc/credentials.h"
-#include "server/rpc/peers.h"
+#include "server/rpc/calls/call_limits.h"
+#include "server/rpc/calls/credentials.h"
+#include "server/rpc/connections/peers.h"
 #include "server/tokens/token_store.h"
 
 namespace grpc {

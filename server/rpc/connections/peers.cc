@@ -1,4 +1,4 @@
-#include "server/rpc/peers.h"
+#include "server/rpc/connections/peers.h"
 
 #include <string>
 

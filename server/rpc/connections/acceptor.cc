@@ -1,4 +1,4 @@
-#include "server/rpc/acceptor.h"
+#include "server/rpc/connections/acceptor.h"
 
 #include <fcntl.h>
 #include <linux/tcp.h>  // glibc's netinet/tcp.h lacks tcpi_bytes_received

@@ -1,4 +1,4 @@
-#include "server/rpc/open_streams.h"
+#include "server/rpc/calls/open_streams.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "server/rpc/call_memory.h"
+#include "server/rpc/calls/call_memory.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "server/rpc/call_limits.h"
+#include "server/rpc/calls/call_limits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/rpc/work_pool.h"
+#include "server/rpc/calls/work_pool.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "server/rpc/audit.h"
+#include "server/rpc/calls/audit.h"
 
 #include <google/protobuf/util/time_util.h>
 #include <grpcpp/server_context.h>

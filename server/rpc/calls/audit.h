@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "base/trace_context.h"
 #include "server/audit/audit_log.h"
-#include "server/rpc/guard.h"
+#include "server/rpc/calls/guard.h"
 
 namespace ampd::server {
 

@@ -1,4 +1,4 @@
-#include "server/rpc/socket_acceptor.h"
+#include "server/rpc/connections/socket_acceptor.h"
 
 #include <fcntl.h>
 #include <poll.h>

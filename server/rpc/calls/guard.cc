@@ -1,4 +1,4 @@
-#include "server/rpc/guard.h"
+#include "server/rpc/calls/guard.h"
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/server_context.h>
@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "base/tls/trust.h"
 #include "server/coordinator/job_queries.h"
-#include "server/rpc/call_memory.h"
+#include "server/rpc/calls/call_memory.h"
 
 namespace ampd::server {
 namespace {

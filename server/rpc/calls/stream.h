@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/grpc/grpc_status.h"
 #include "base/status_macros.h"
-#include "server/rpc/call.h"
-#include "server/rpc/ticker.h"
+#include "server/rpc/calls/call.h"
+#include "server/rpc/calls/ticker.h"
 
 namespace ampd::server {
 

@@ -1,4 +1,4 @@
-#include "server/rpc/credentials.h"
+#include "server/rpc/calls/credentials.h"
 
 #include <optional>
 #include <utility>

@@ -16,11 +16,11 @@
 #include "base/grpc/grpc_status.h"
 #include "base/trace_context.h"
 #include "server/monitoring/call_observer.h"
-#include "server/rpc/audit.h"
-#include "server/rpc/guard.h"
-#include "server/rpc/open_streams.h"
-#include "server/rpc/readable_requests.h"
-#include "server/rpc/work_pool.h"
+#include "server/rpc/calls/audit.h"
+#include "server/rpc/calls/guard.h"
+#include "server/rpc/calls/open_streams.h"
+#include "server/rpc/calls/readable_requests.h"
+#include "server/rpc/calls/work_pool.h"
 
 namespace ampd::server {
 

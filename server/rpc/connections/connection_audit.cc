@@ -1,4 +1,4 @@
-#include "server/rpc/connection_audit.h"
+#include "server/rpc/connections/connection_audit.h"
 
 #include <google/protobuf/util/time_util.h>
 

@@ -18,8 +18,8 @@
 #include "base/io/file.h"
 #include "base/io/listener_probe.h"
 #include "server/access/grants.h"
-#include "server/rpc/acceptor.h"
-#include "server/rpc/peers.h"
+#include "server/rpc/connections/acceptor.h"
+#include "server/rpc/connections/peers.h"
 
 namespace ampd::server {
 

@@ -1,4 +1,4 @@
-#include "server/rpc/acceptor.h"
+#include "server/rpc/connections/acceptor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/rpc/ticker.h"
+#include "server/rpc/calls/ticker.h"
 
 #include <utility>
 
