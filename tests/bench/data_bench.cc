@@ -25,7 +25,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "graph/passes.h"
 #include "models/models.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "precision/policy.h"
 #include "tests/bench/this_cpu.h"
 #include "worker/amp/engine.h"

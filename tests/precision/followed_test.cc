@@ -17,7 +17,7 @@
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "graph/print.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "precision/pass.h"
 #include "precision/policy.h"
 #include "tests/golden_file.h"

@@ -13,7 +13,7 @@
 #include "models/gpt.h"
 #include "models/gpt2.h"
 #include "precision/capability.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "precision/pass.h"
 #include "precision/table.h"
 #include "tests/golden_file.h"

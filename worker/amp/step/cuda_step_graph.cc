@@ -31,8 +31,8 @@ void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
 }
 
 // The stream on which a device's steps warm up and are recorded, because a default stream cannot be recorded. There is
-// one for the whole process: libraries keep workspaces for every stream that they have seen (precision/memory.cc counts
-// cuBLAS's).
+// one for the whole process: libraries keep workspaces for every stream that they have seen (precision/cost/memory.cc
+// counts cuBLAS's).
 cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
   static std::mutex mutex;
   static std::map<c10::DeviceIndex, cuda::CUDAStream> streams;

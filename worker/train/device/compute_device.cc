@@ -27,7 +27,7 @@ constexpr int kOnlyGpu = 0;
 void ShowOnly(int number) {
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/1);
   setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), /*overwrite=*/1);
-  // A fixed workspace makes cuBLAS deterministic. It takes 32 MiB, which precision/memory.cc counts.
+  // A fixed workspace makes cuBLAS deterministic. It takes 32 MiB, which precision/cost/memory.cc counts.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 

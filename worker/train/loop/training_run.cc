@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/formats/sha256.h"
 #include "base/status_macros.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "torch/headeronly/version.h"
 #include "worker/data/noise.h"
 #include "worker/train/device/compute_device.h"

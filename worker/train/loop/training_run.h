@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "ampd/internal/trainer.pb.h"
-#include "precision/step_flops.h"
+#include "precision/cost/step_flops.h"
 #include "worker/amp/engine.h"
 #include "worker/amp/plateau.h"
 #include "worker/data/batcher.h"

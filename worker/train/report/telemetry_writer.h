@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "ampd/v1/job.pb.h"
-#include "precision/step_flops.h"
+#include "precision/cost/step_flops.h"
 #include "worker/amp/engine.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/report/gradient_report.h"

@@ -1,7 +1,7 @@
 // Compares the estimated memory of a training step with the memory that the step uses, as the counting allocator
 // measures it.
 
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 
 #include <gtest/gtest.h>
 

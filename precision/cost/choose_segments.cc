@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "graph/blocks.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 
 namespace ampd::precision {
 namespace {

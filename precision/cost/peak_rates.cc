@@ -1,4 +1,4 @@
-#include "precision/peak_rates.h"
+#include "precision/cost/peak_rates.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ampd/v1/job_service.pb.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 
 namespace ampd::precision {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "precision/policy.h"
 
 namespace ampd::precision {

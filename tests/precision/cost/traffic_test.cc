@@ -16,7 +16,7 @@
 #include "graph/fused_batch_norms.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 #include "precision/pass.h"
 #include "precision/policy.h"
 

@@ -1,5 +1,5 @@
 // Compares the floating-point operations of a step with sums made by hand and with published numbers.
-#include "precision/step_flops.h"
+#include "precision/cost/step_flops.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "models/gpt2.h"
 #include "models/resnet.h"
 #include "models/rnn.h"
+#include "precision/cost/peak_rates.h"
 #include "precision/example_device.h"
-#include "precision/peak_rates.h"
 
 namespace ampd::precision {
 namespace {

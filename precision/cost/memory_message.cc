@@ -1,4 +1,4 @@
-#include "precision/memory_message.h"
+#include "precision/cost/memory_message.h"
 
 namespace ampd::precision {
 

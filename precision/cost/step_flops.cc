@@ -1,4 +1,4 @@
-#include "precision/step_flops.h"
+#include "precision/cost/step_flops.h"
 
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "graph/cost/flops.h"
 #include "graph/passes.h"
+#include "precision/cost/peak_rates.h"
 #include "precision/pass.h"
-#include "precision/peak_rates.h"
 
 namespace ampd::precision {
 namespace {

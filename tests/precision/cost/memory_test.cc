@@ -1,4 +1,4 @@
-#include "precision/memory.h"
+#include "precision/cost/memory.h"
 
 #include <gtest/gtest.h>
 
