@@ -13,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "oracles"), str(HERE.parents[1] / "client" / "python")]
 
 import torch
 from torch.export.pt2_archive._package import load_pt2

@@ -11,8 +11,8 @@
 
 namespace ampd::parity {
 
-// One call of an op in the engine's op table, with one form of its arguments (tests/parity/op_forms.py) and certain
-// input dtypes, and what PyTorch computes for this call under autocast.
+// One call of an op in the engine's op table, with one form of its arguments (tests/parity/oracles/op_forms.py) and
+// certain input dtypes, and what PyTorch computes for this call under autocast.
 struct OpCase {
   // A model that consists of this one call, as an import makes it. The call's tensors are inputs, parameters and
   // buffers named "slot<i>"; its results are outputs named "result<i>".

@@ -39,7 +39,7 @@ absl::StatusOr<Server> StartServer() {
   }
   Server server{FilePtr(fdopen(requests[1], "w")), FilePtr(fdopen(answers[0], "r"))};
   std::string python = kPython;
-  std::string script = AMPD_SOURCE_DIR "/tests/parity/oracle_server.py";
+  std::string script = AMPD_SOURCE_DIR "/tests/parity/oracles/oracle_server.py";
   char* const argv[] = {python.data(), script.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

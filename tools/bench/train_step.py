@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 def contestants(options, network, threads):
     peer = [ROOT / ".deps/venv/bin/python", "-c", TORCH_PEER, network]
-    models = ROOT / "tests/parity"
+    models = ROOT / "tests/parity/oracles"
     ours = options.bin / "train_step_bench"
     # A smoke run disables the compilation, which takes minutes, but not the rest of that contestant.
     compiled = {"TORCHDYNAMO_DISABLE": "1"} if options.smoke else {}

@@ -4,13 +4,13 @@
   export_models.py FOLDER [NAME...]   writes NAME.pt2, and NAME.safetensors with batches for it: images and labels, each
                                       (batches, samples, ...), and other.<input>. Default: all models in NAMES.
 
-Needs the test environment of scripts/setup. The models are those of tests/parity/exported_models.py.
+Needs the test environment of scripts/setup. The models are those of tests/parity/oracles/exported_models.py.
 """
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "tests" / "parity")]
+sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "tests" / "parity" / "oracles")]
 
 import torch
 

@@ -30,7 +30,7 @@ class Bundle:
     def models(self):
         """Returns the folder that has oracle_models.py: it is in the bundle or, for a build folder, in the source
         tree."""
-        return next((folder for folder in (self.folder / "parity", HERE.parents[1] / "tests/parity")
+        return next((folder for folder in (self.folder / "parity", HERE.parents[1] / "tests/parity/oracles")
                      if (folder / "oracle_models.py").exists()), None)
 
 

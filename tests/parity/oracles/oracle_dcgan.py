@@ -25,7 +25,7 @@ the same tensors as above.
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client" / "python"))
 
 import torch
 from torch import nn

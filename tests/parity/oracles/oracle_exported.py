@@ -27,7 +27,7 @@ import re
 import sys
 import types
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client" / "python"))
 
 import torch
 from torch import nn

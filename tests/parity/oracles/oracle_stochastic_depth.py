@@ -7,7 +7,7 @@ the size of a sample. PROBABILITY: that a branch leaves a sample out. OUTPUT is 
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client" / "python"))
 
 import torch
 from torch import nn
