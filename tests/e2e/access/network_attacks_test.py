@@ -24,6 +24,8 @@ import threading
 import time
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
 import http2
 import http2_attacks
 from http2_attacks import ATTACKS
@@ -198,7 +200,7 @@ TABLE_MARKS = ("<!-- The next table is made by network_attacks_test.py. -->\n", 
 
 def write_table(measured):
     """Writes what was measured into docs/guarantees.md."""
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs/guarantees.md"
+    page = pathlib.Path(__file__).resolve().parents[3] / "docs/guarantees.md"
     before, _, rest = page.read_text().partition(TABLE_MARKS[0])
     after = rest.partition(TABLE_MARKS[1])[2]
     rows = [" | ".join([f"| {ATTACKS[name].title} ({direct.result['sent']})", *direct.cells(),

@@ -11,16 +11,19 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import http2
 import http2_attacks
 from service import Client, Program, kill_below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLIENT_DENIED, CLIENT_UNREACHABLE = 4, 5
 ROTATIONS = int(os.environ.get("AMPD_ROTATIONS", "3"))
 REVOKED_SECONDS = 5  # Within this time, the streams end of those who lose their right.

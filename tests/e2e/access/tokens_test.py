@@ -6,7 +6,10 @@ Usage: tokens_test.py FOLDER_OF_BINARIES [REPORT.xml].
 import os
 import pathlib
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from service import Client, Program, Service, below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main

@@ -11,7 +11,10 @@ import shlex
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from service import Service, kill_below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main

@@ -7,8 +7,11 @@ Usage: access_test.py FOLDER_OF_BINARIES [REPORT.xml]. Needs root, which runs pr
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from service import Client, Program, Service, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main

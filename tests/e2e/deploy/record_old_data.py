@@ -13,13 +13,16 @@ import gzip
 import io
 import json
 import pathlib
+import sys
 
 import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import old_version
 from service import Service, kill_below, wait_for
 
-ARCHIVE = pathlib.Path(__file__).resolve().parents[1] / f"golden/data-{old_version.number()}.tar.gz"
+ARCHIVE = pathlib.Path(__file__).resolve().parents[2] / f"golden/data-{old_version.number()}.tar.gz"
 MAX_BYTES = 200_000
 ROOM = 1 << 20  # Bytes that the server reserves on the disk; they are not recorded.
 MODEL_BYTES = bytes(range(256)) * 4

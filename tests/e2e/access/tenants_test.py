@@ -7,9 +7,12 @@ Usage: tenants_test.py FOLDER_OF_BINARIES [REPORT.xml].
 import hashlib
 import os
 import pathlib
+import sys
 import threading
 import urllib.error
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from service import Client, Program, Service, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main

@@ -5,8 +5,12 @@ record_old_data.py made): this version shows the same history, and continues the
 Usage: old_data_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
 import json
+import pathlib
 import subprocess
+import sys
 import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import old_version
 from record_old_data import ARCHIVE, LONG_STEPS, MODEL_BYTES, job, view

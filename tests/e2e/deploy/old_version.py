@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATA_FILE = pathlib.Path(__file__).with_name("old_version.txt")
 PROGRAMS = ("ampd-server", "ampd-worker", "ampd-shim", "ampd-trainer", "ampctl")
 BUILD_SECONDS = 4 * 3600

@@ -19,6 +19,8 @@ import sys
 import tarfile
 import threading
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
 from debian_hosts import Mirror, debian_mirror, run, socket_in_namespace
 from service import Program, wait_for
 

@@ -14,9 +14,12 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from service import Client, Program, Service, kill_below, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main

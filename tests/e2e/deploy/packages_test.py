@@ -14,11 +14,13 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
 from debian_hosts import HOME, DebianHosts, main_with_own_mounts, run
 from service import wait_for
 from service_case import BINARIES
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/operator/install.md"
 HOST = "ampd.example.com"
 UNITS = ("ampd-server", "ampd-proxy", "ampd-worker")

@@ -8,12 +8,16 @@ builds if AMPD_OLD does not name them. AMPD_UPGRADES: how many times to upgrade 
 import itertools
 import json
 import os
+import pathlib
 import random
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import old_version
 from old_data_test import difference

@@ -24,6 +24,8 @@ import traceback
 import unittest
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
 from service import Program, wait_for
 from service_case import ServiceCase, main
 

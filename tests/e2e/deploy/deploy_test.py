@@ -12,11 +12,14 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 import tempfile
 import time
 import traceback
 import unittest
 import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import containers
 from debian_hosts import main_with_own_mounts, run
@@ -25,7 +28,7 @@ from service import Client, wait_for
 from service_case import BINARIES, ServiceCase
 from terminal_test import CTRL_C, Terminal
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/operator/compose.md"
 SHORT = os.environ.get("AMPD_DEPLOY") == "short"
 MEGABYTE = 1_000_000

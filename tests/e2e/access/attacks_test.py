@@ -5,8 +5,12 @@ attacks on a server with TLS.
 Usage: attacks_test.py FOLDER_OF_BINARIES [REPORT.xml].
 """
 import contextlib
+import pathlib
 import resource
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import http2
 from service import Service, wait_for

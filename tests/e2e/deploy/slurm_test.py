@@ -7,13 +7,16 @@ and its only node are one host.
 """
 import json
 import pathlib
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from debian_hosts import DebianHosts, main_with_own_mounts
 from packages_test import LONG_JOB, download_wheels, packages, use_wheels
 from service import wait_for
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/operator/slurm.md"
 HOST = "slurm"
 ALLOCATION_SECONDS = 300
