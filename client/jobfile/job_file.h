@@ -34,13 +34,4 @@ struct JobFile {
 JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                     const std::string& name = "");
 
-// Turns the field violations that the server reported into problems. Each is placed at the line of its field or, if
-// the file does not set that field, of the nearest field around it that the file sets.
-std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
-                                     const std::string& source);
-
-// Returns the preset of precision policies that was probably meant by `name`: "bf16" for "BF16" or "bfloat16". Empty if
-// there is none.
-std::string NearestPreset(const std::string& name);
-
 }  // namespace ampd::client

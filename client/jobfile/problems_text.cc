@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/text.h"
 #include "client/render/format.h"
 
 namespace ampd::client {
@@ -90,6 +91,17 @@ std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvi
   }
   absl::StrAppend(&text, "  try: ", Printable(AdviceText(problems, advice)), "\n");
   return text;
+}
+
+void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem) {
+  const auto quoted = std::find_if(look_alikes.begin(), look_alikes.end(), [problem](const LookAlike& one) {
+    return one.line == problem->mark.line && one.column >= problem->mark.column &&
+           (absl::StrContains(problem->message, one.character) ||
+            absl::StrContains(problem->message, OneLine(one.character)));
+  });
+  if (quoted != look_alikes.end() && !absl::StrContains(problem->message, quoted->code)) {
+    absl::StrAppend(&problem->message, "; ", ExplainLookAlike(*quoted));
+  }
 }
 
 }  // namespace ampd::client

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/yaml/look_alike.h"
 #include "base/yaml/yaml_tree.h"
 
 namespace ampd::client {
@@ -19,5 +20,8 @@ struct ProblemAdvice {
 // name, the allowed values, and what to type. A list of allowed values is shown once. Shows at most 20 problems, and
 // then how many more there are.
 std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvice& advice);
+
+// Adds to the problem which look-alike of an ASCII character is in the text that it quotes.
+void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem);
 
 }  // namespace ampd::client

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "client/commands/job_source.h"
+#include "client/jobfile/violations.h"
 #include "client/render/format.h"
 
 namespace ampd::client {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/yaml/yaml_tree.h"
+#include "client/jobfile/job_file.h"
+
+namespace ampd::client {
+
+// Turns the field violations that the server reported into problems. Each is placed at the line of its field or, if
+// the file does not set that field, of the nearest field around it that the file sets.
+std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
+                                     const std::string& source);
+
+// Returns the preset of precision policies that was probably meant by `name`: "bf16" for "BF16" or "bfloat16". Empty if
+// there is none.
+std::string NearestPreset(const std::string& name);
+
+}  // namespace ampd::client
