@@ -131,6 +131,18 @@ TEST_F(CudaColumnSumKernelsTest, GivesTheSameBitsAgain) {
   EXPECT_EQ(Sum(matrix, Format::kFloat32, shape), Sum(matrix, Format::kFloat32, shape));
 }
 
+// Slices of one tile, of several and of a last tile with few columns.
+TEST_F(CudaColumnSumKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
+  for (const Shape& shape : {Shape{.rows = 900, .columns = 768}, Shape{.rows = 20001, .columns = 5},
+                             Shape{.rows = 3000, .columns = 264}, Shape{.rows = 4, .columns = 8}}) {
+    const Bytes matrix = Stored(RandomNumbers(5, shape.rows * shape.columns), Format::kFloat32);
+    Bytes backwards;
+    const int64_t num_launches = RunBackwards([&] { backwards = Sum(matrix, Format::kFloat32, shape); });
+    EXPECT_LE(num_launches, 1);
+    EXPECT_EQ(Sum(matrix, Format::kFloat32, shape), backwards) << shape.rows << " x " << shape.columns;
+  }
+}
+
 TEST_F(CudaColumnSumKernelsTest, ANumberThatIsNotFiniteReachesItsColumnOnly) {
   const Shape shape = {.rows = 701, .columns = 320};
   for (const float poison : {std::numeric_limits<float>::infinity(), std::nanf("")}) {

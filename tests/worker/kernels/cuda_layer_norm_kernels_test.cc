@@ -428,6 +428,22 @@ TEST_F(CudaLayerNormKernelsTest, GiveTheSameBitsAgain) {
   EXPECT_EQ(backward.bias, backward_again.bias);
 }
 
+// One group of blocks, several, all; rows that are held, and rows that are not.
+TEST_F(CudaLayerNormKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
+  for (const Case& shape : {Case{.rows = 3, .columns = 16}, Case{.rows = 200, .columns = 768},
+                            Case{.rows = 2 * kLayerNormPartials, .columns = 768}, Case{.rows = 40, .columns = 4100}}) {
+    const Problem problem(shape);
+    const Expected moments = ExpectedForward(problem);
+    Backward backwards;
+    const int64_t num_launches = RunBackwards([&] { backwards = RunBackward(problem, moments); });
+    EXPECT_LE(num_launches, 1);
+    const Backward forwards = RunBackward(problem, moments);
+    EXPECT_EQ(forwards.weight, backwards.weight) << shape.Name();
+    EXPECT_EQ(forwards.bias, backwards.bias) << shape.Name();
+    EXPECT_EQ(forwards.x, backwards.x) << shape.Name();
+  }
+}
+
 TEST_F(CudaLayerNormKernelsTest, ARowWithANumberThatIsNotFiniteIsAllNan) {
   for (const int64_t columns : {40, 4097}) {
     for (const float poison : {kInf, -kInf, std::nanf("")}) {
@@ -473,9 +489,11 @@ TEST_F(CudaLayerNormKernelsTest, AGradientThatIsNotFiniteReachesItsRowAndItsColu
 TEST_F(CudaLayerNormKernelsTest, NoRowsGiveNoResultsAndGradientsOfZero) {
   const Problem problem({.rows = 0, .columns = 24});
   RunForward(problem);
-  const Backward found = RunBackward(problem, {});
-  EXPECT_EQ(Widened(found.weight, kFp32), std::vector<float>(24, 0.0f));
-  EXPECT_EQ(Widened(found.bias, kFp32), std::vector<float>(24, 0.0f));
+  for (const int64_t columns : {24, 4104}) {
+    const Backward found = RunBackward(Problem({.rows = 0, .columns = columns}), {});
+    EXPECT_EQ(Widened(found.weight, kFp32), std::vector<float>(static_cast<size_t>(columns), 0.0f));
+    EXPECT_EQ(Widened(found.bias, kFp32), std::vector<float>(static_cast<size_t>(columns), 0.0f));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "worker/kernels/cuda/cuda_kernels.h"
@@ -9,5 +11,9 @@ namespace ampd::kernels {
 // Returns the kernels that cuda_kernels_test.cc compares with the CPU's. Returns null, and the reason in `why`, if they
 // cannot run on this machine.
 const CudaKernels* KernelsUnderTest(std::string* why);
+
+// Runs `launch` with the blocks of every launch from the last to the first, and returns the number of launches. On a
+// GPU the order of the blocks is the GPU's, and the result is 0, because nobody counts.
+int64_t RunBackwards(const std::function<void()>& launch);
 
 }  // namespace ampd::kernels

@@ -1,18 +1,23 @@
 #include "worker/kernels/cuda/column_sum_kernels.h"
+#include "worker/kernels/cuda/last_block.h"
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/packs.h"
 
 // A thread block sums a tile, up to kColumnSumTile adjacent columns, over a slice of the rows. Each thread sums one
-// pack of 8 columns. The threads of a row are a team; a block has as many teams as fit. If there are several slices, a
-// second kernel adds up their sums. Which rows a thread sums depends on the shape only, and every sum has a fixed
-// order.
+// pack of 8 columns. The threads of a row are a team; a block has as many teams as fit. If there are several slices,
+// the last block of a tile adds up their sums. Which rows a thread sums depends on the shape only, and every sum has a
+// fixed order.
 namespace ampd::kernels {
 namespace {
 
 constexpr int kTilePacks = static_cast<int>(kColumnSumTile) / kPack;
 constexpr int kTurn = 4;  // The rows that a thread loads at once.
 
-static_assert(kThreads % kTilePacks == 0 && kTilePacks == kWarp);
+static_assert(kThreads % kTilePacks == 0 && kTilePacks * kPack <= kThreads);
+
+// For each tile of the running launch: how many of its blocks have ended. 0 between launches. If there are more tiles,
+// each has one slice.
+__device__ unsigned num_ended[kColumnSumBlocks];
 
 // How the threads of a block are divided.
 struct ColumnTeams {
@@ -49,6 +54,32 @@ __device__ void StoreTile(const Pack& own, const ColumnTeams& teams, int64_t fir
     total.values[0] += of_threads[thread % kPack * kStride + team * teams.threads + thread / kPack];
   }
   Store(total, format, result, at + first + thread, /*wide=*/false, /*num=*/1);
+}
+
+// Adds up the sums of all slices, for the columns of one tile. The threads of a column add up a share of the slices
+// each. Every thread of the block must call this function.
+__device__ void SumSlices(const CudaColumnSum& pass, const ColumnTeams& teams, int64_t first, int64_t slices) {
+  __shared__ float of_shares[kThreads];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int width = teams.threads * kPack;
+  const int shares = kThreads / width;
+  const int64_t column = first + thread % width;
+  float sum = 0;
+  if (column < pass.columns) {
+#pragma unroll 16
+    for (int64_t slice = thread / width; slice < slices; slice += shares) {
+      sum += pass.partials[slice * pass.columns + column];
+    }
+  }
+  of_shares[thread] = sum;
+  __syncthreads();
+  if (thread < width && column < pass.columns) {
+    Pack total = {};
+    for (int share = 0; share < shares; ++share) {
+      total.values[0] += of_shares[share * width + thread];
+    }
+    Store(total, pass.format, pass.sums, column, /*wide=*/false, /*num=*/1);
+  }
 }
 
 // Sums the columns of one tile over one slice of the rows. Team t of slice s begins with row s * teams.num + t, and
@@ -88,36 +119,15 @@ __global__ void __launch_bounds__(kThreads)
     StoreTile(sum, teams, first, pass.columns, kFormat, pass.sums, 0);
   } else {
     StoreTile(sum, teams, first, pass.columns, Format::kFloat32, pass.partials, slice * pass.columns);
-  }
-}
-
-// Adds up the sums of all slices, for kWarp columns. Each warp adds up a share of the slices.
-__global__ void __launch_bounds__(kThreads) SumSlices(CudaColumnSum pass, int64_t slices) {
-  constexpr int kWarps = kThreads / kWarp;
-  __shared__ float of_warps[kWarps][kWarp];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
-  float sum = 0;
-  if (column < pass.columns) {
-#pragma unroll 4
-    for (int64_t slice = warp; slice < slices; slice += kWarps) {
-      sum += pass.partials[slice * pass.columns + column];
+    if (IsLastBlock(&num_ended[tile], static_cast<unsigned>(slices))) {
+      SumSlices(pass, teams, first, slices);
     }
-  }
-  of_warps[warp][lane] = sum;
-  __syncthreads();
-  if (warp == 0 && column < pass.columns) {
-    Pack total = {};
-    for (int w = 0; w < kWarps; ++w) {
-      total.values[0] += of_warps[w][lane];
-    }
-    Store(total, pass.format, pass.sums, column, /*wide=*/false, /*num=*/1);
   }
 }
 
 template <Format kFormat>
-int LaunchTiles(const CudaColumnSum& pass, int64_t slices, void* stream) {
+int LaunchTiles(const CudaColumnSum& pass, void* stream) {
+  const int64_t slices = ColumnSumSlices(pass.rows, pass.columns);
   const ColumnTeams teams = TeamsFor(pass.columns);
   const int64_t tile = int64_t{teams.threads} * kPack;
   const int64_t num_tiles = (pass.columns + tile - 1) / tile;
@@ -127,23 +137,15 @@ int LaunchTiles(const CudaColumnSum& pass, int64_t slices, void* stream) {
 }
 
 int SumColumns(const CudaColumnSum* pass, void* stream) {
-  const int64_t slices = ColumnSumSlices(pass->rows, pass->columns);
-  int error = cudaSuccess;
   switch (pass->format) {
     case Format::kFloat32:
-      error = LaunchTiles<Format::kFloat32>(*pass, slices, stream);
-      break;
+      return LaunchTiles<Format::kFloat32>(*pass, stream);
     case Format::kBFloat16:
-      error = LaunchTiles<Format::kBFloat16>(*pass, slices, stream);
-      break;
+      return LaunchTiles<Format::kBFloat16>(*pass, stream);
     case Format::kFloat16:
-      error = LaunchTiles<Format::kFloat16>(*pass, slices, stream);
-      break;
+      return LaunchTiles<Format::kFloat16>(*pass, stream);
   }
-  if (error != cudaSuccess || slices == 1) {
-    return error;
-  }
-  return Launch(SumSlices, (pass->columns + kWarp - 1) / kWarp, stream, *pass, slices);
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ constexpr int64_t ColumnSumPartials(int64_t rows, int64_t columns) {
 // or a cudaError_t.
 struct CudaColumnSumKernels {
   // Sets sums[c] to the sum over r of matrix[r][c], computed in fp32 and rounded once, or to 0 if there are no rows.
-  // One launch for small matrices, otherwise two; reads the matrix once.
+  // One launch, which reads the matrix once. Two launches on one device must not run at the same time.
   int (*sum_columns)(const CudaColumnSum* pass, void* stream);
 };
 

@@ -1,19 +1,24 @@
+#include <algorithm>
 #include <cmath>
 
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/layer_norm_kernels.h"
+#include "worker/kernels/cuda/layer_norm_partials.h"
 #include "worker/kernels/cuda/layer_norm_rows.h"
 #include "worker/kernels/cuda/packs.h"
 
 // In the backward pass a block processes many rows. Its threads add up what their columns contribute to the gradients
-// of weight and bias; the blocks' sums (partials) are added up by a second kernel. Which rows a block processes depends
-// on the shape only, and every sum has a fixed order.
+// of weight and bias (layer_norm_partials.h). Which rows a block processes depends on the shape only, and every sum has
+// a fixed order.
 namespace ampd::kernels {
 namespace layer_norm {
 namespace {
 
 constexpr int kForwardThreads = 256;
 constexpr int kBackwardThreads = 288;  // Two such blocks fit a multiprocessor with about 100 registers a thread.
+
+// How many blocks of each group have ended in the running backward pass, and last, how many groups.
+__device__ unsigned num_ended[kMostGroups + 1];
 
 // Adds y to x, and stores the sum if there is a y. Returns the sum as it is stored.
 __device__ Pack SumOf(const CudaLayerNorm& norm, const Bits& x, const Bits& y, int64_t i, int num) {
@@ -181,12 +186,6 @@ __device__ void StoreSumGradient(const CudaLayerNormBackward& norm, const Slope&
   StorePack(found, norm.y_gradient, norm.columns, i, num);
 }
 
-// What a thread adds, for each of its columns, to the gradients of weight and bias.
-struct Contribution {
-  Pack of_weight = {};
-  Pack of_bias = {};
-};
-
 __device__ void Add(const Slope& slope, Contribution& contribution) {
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
@@ -195,42 +194,13 @@ __device__ void Add(const Slope& slope, Contribution& contribution) {
   }
 }
 
-// The place in `partials` of a block's sum for the weight (which = 0) or the bias (1).
-__device__ int64_t PartialsAt(int64_t block, int which, int64_t columns) { return (block * 2 + which) * columns; }
-
-// Adds up the contributions of the block's teams, in their order, and stores the sums as the block's partials. Every
-// thread of the block must call it.
-__device__ void StorePartials(const CudaLayerNormBackward& norm, const Teams& teams, int team, int64_t column,
-                              Contribution own) {
-  __shared__ float of_teams[2][kHeldColumns];
-  const int num = NumFrom(column, norm.columns);
-  for (int t = 0; t < teams.num; ++t) {
-    if (t == team) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        own.of_weight.values[k] += t == 0 ? 0.0f : of_teams[0][column + k];
-        own.of_bias.values[k] += t == 0 ? 0.0f : of_teams[1][column + k];
-        of_teams[0][column + k] = own.of_weight.values[k];
-        of_teams[1][column + k] = own.of_bias.values[k];
-      }
-    }
-    __syncthreads();
-  }
-  if (team == teams.num - 1) {
-    const auto block = static_cast<int64_t>(blockIdx.x);
-    const LayerNormResult partials = {norm.partials, Format::kFloat32};
-    StorePack(own.of_weight, partials, norm.columns, PartialsAt(block, 0, norm.columns) + column, num);
-    StorePack(own.of_bias, partials, norm.columns, PartialsAt(block, 1, norm.columns) + column, num);
-  }
-}
-
 __device__ Moments MomentsOf(const CudaLayerNormBackward& norm, int64_t row) {
   return row < norm.rows ? Moments{norm.mean[row], norm.inverse_deviation[row]} : Moments{};
 }
 
-// Each team processes the rows at steps of num_blocks * teams.num rows. REQUIRES: columns <= kHeldColumns.
+// Each team processes the rows at steps of blocks.num * teams.num rows. REQUIRES: columns <= kHeldColumns.
 __global__ void __launch_bounds__(kMostThreads)
-    DifferentiateRows(CudaLayerNormBackward norm, Teams teams, int64_t num_blocks) {
+    DifferentiateRows(CudaLayerNormBackward norm, Teams teams, Blocks blocks) {
   const int64_t columns = norm.columns;
   const int team_threads = teams.warps * kWarp;
   const int team = static_cast<int>(threadIdx.x) / team_threads;
@@ -240,7 +210,7 @@ __global__ void __launch_bounds__(kMostThreads)
   Contribution contribution;
   // All threads of the block make the same number of turns, because they wait for each other in each turn.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams.num; first < norm.rows;
-       first += num_blocks * teams.num) {
+       first += blocks.num * teams.num) {
     const int64_t row = first + team;
     const int num = row < norm.rows ? NumFrom(column, columns) : 0;
     const int64_t i = row * columns + column;
@@ -259,26 +229,27 @@ __global__ void __launch_bounds__(kMostThreads)
   }
   if (norm.partials != nullptr) {
     StorePartials(norm, teams, team, column, contribution);
+    SumPartials(norm, blocks, num_ended);
   }
 }
 
-// Adds this thread's part of a row to the block's partials. If `begins`, the part replaces their content.
-__device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& slope, bool begins, int64_t column,
-                              int num) {
-  const auto block = static_cast<int64_t>(blockIdx.x);
-  float* const of_weight = norm.partials + PartialsAt(block, 0, norm.columns) + column;
-  float* const of_bias = norm.partials + PartialsAt(block, 1, norm.columns) + column;
+// Adds this thread's part of a row to the block's partials.
+__device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& slope, int64_t column, int num) {
+  const OwnPartials own = OwnPartialsAt(norm, column);
   for (int k = 0; k < num; ++k) {
     const float gradient = slope.gradient.values[k];
-    of_weight[k] = (begins ? 0.0f : of_weight[k]) + gradient * slope.normalized.values[k];
-    of_bias[k] = (begins ? 0.0f : of_bias[k]) + gradient;
+    own.of_weight[k] += gradient * slope.normalized.values[k];
+    own.of_bias[k] += gradient;
   }
 }
 
-// Each block processes the rows at steps of num_blocks rows. A row may have any length.
-__global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerNormBackward norm, int64_t num_blocks) {
+// Each block processes the rows at steps of blocks.num rows. A row may have any length.
+__global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerNormBackward norm, Blocks blocks) {
   const int64_t columns = norm.columns;
-  for (auto row = static_cast<int64_t>(blockIdx.x); row < norm.rows; row += num_blocks) {
+  if (norm.partials != nullptr) {
+    ForEachPackOfRow(columns, [&](int64_t column, int num) { ClearPartials(norm, column, num); });
+  }
+  for (auto row = static_cast<int64_t>(blockIdx.x); row < norm.rows; row += blocks.num) {
     const Moments moments = MomentsOf(norm, row);
     const auto slope_at = [&](int64_t column, int num) {
       const int64_t i = row * columns + column;
@@ -292,41 +263,14 @@ __global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerN
       const Slope slope = slope_at(column, num);
       const int64_t i = row * columns + column;
       if (norm.partials != nullptr) {
-        AddToPartials(norm, slope, row == static_cast<int64_t>(blockIdx.x), column, num);
+        AddToPartials(norm, slope, column, num);
       }
       StoreSumGradient(norm, slope, of_row, moments.inverse_deviation, LoadPack(norm.sum_gradient, columns, i, num), i,
                        num);
     });
   }
-}
-
-// Adds up the partials of all blocks. A thread block computes the gradient of the weight, or of the bias, for kWarp
-// columns; each of its warps adds up a share of the partials.
-__global__ void __launch_bounds__(kMostThreads) SumPartials(CudaLayerNormBackward norm, int64_t num_partials) {
-  __shared__ float of_warps[kMostWarps][kWarp];
-  const int which = static_cast<int>(blockIdx.x) % 2;
-  const LayerNormResult result = which == 0 ? norm.weight_gradient : norm.bias_gradient;
-  if (result.data == nullptr) {
-    return;
-  }
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) / 2 * kWarp + lane;
-  float sum = 0;
-  if (column < norm.columns) {
-#pragma unroll 4
-    for (int64_t block = warp; block < num_partials; block += kMostWarps) {
-      sum += norm.partials[PartialsAt(block, which, norm.columns) + column];
-    }
-  }
-  of_warps[warp][lane] = sum;
-  __syncthreads();
-  if (warp == 0 && column < norm.columns) {
-    Pack total = {};
-    for (int w = 0; w < kMostWarps; ++w) {
-      total.values[0] += of_warps[w][lane];
-    }
-    Store(total, result.format, result.data, column, /*wide=*/false, /*num=*/1);
+  if (norm.partials != nullptr) {
+    SumPartials(norm, blocks, num_ended);
   }
 }
 
@@ -344,16 +288,12 @@ int Backward(const CudaLayerNormBackward* norm, void* stream) {
   const bool sums_rows = pass.weight_gradient.data != nullptr || pass.bias_gradient.data != nullptr;
   pass.partials = sums_rows ? pass.partials : nullptr;
   const Teams teams = TeamsFor(pass.columns, kBackwardThreads);
-  const int64_t wanted = NumBlocks(pass.rows, teams);
-  const int64_t num_blocks = wanted < kLayerNormPartials ? wanted : kLayerNormPartials;
-  const int num_threads = teams.num * teams.warps * kWarp;
-  const int error = pass.columns > kHeldColumns
-                        ? LaunchBlocks(DifferentiateLongRows, num_blocks, num_threads, stream, pass, num_blocks)
-                        : LaunchBlocks(DifferentiateRows, num_blocks, num_threads, stream, pass, teams, num_blocks);
-  if (error != cudaSuccess || !sums_rows) {
-    return error;
-  }
-  return LaunchBlocks(SumPartials, (pass.columns + kWarp - 1) / kWarp * 2, kMostThreads, stream, pass, num_blocks);
+  // The sums over no row are 0, which one block stores.
+  const int64_t wanted = std::max(NumBlocks(pass.rows, teams), int64_t{sums_rows ? 1 : 0});
+  const Blocks blocks = {std::min(wanted, kLayerNormPartials), teams.num * teams.warps * kWarp};
+  return pass.columns > kHeldColumns
+             ? LaunchBlocks(DifferentiateLongRows, blocks.num, blocks.threads, stream, pass, blocks)
+             : LaunchBlocks(DifferentiateRows, blocks.num, blocks.threads, stream, pass, teams, blocks);
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ inline constexpr int64_t kLayerNormPartials = 264;
 struct CudaLayerNormKernels {
   // One launch.
   int (*forward)(const CudaLayerNorm* norm, void* stream);
-  // One launch, and one more if the gradient of the weight or of the bias is requested. The order of their sums depends
-  // on R and C only.
+  // One launch. The order of the sums over rows depends on R and C only. Two launches on one device that request the
+  // gradient of the weight or of the bias must not run at the same time.
   int (*backward)(const CudaLayerNormBackward* norm, void* stream);
 };
 

@@ -41,6 +41,12 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 inline int64_t min(int64_t a, int64_t b) { return std::min(a, b); }
 inline int64_t max(int64_t a, int64_t b) { return std::max(a, b); }
 inline uint32_t max(uint32_t a, uint32_t b) { return std::max(a, b); }
+inline void __threadfence() {}  // NOLINT(bugprone-reserved-identifier): CUDA's own name.
+inline unsigned atomicInc(unsigned* cell, unsigned limit) {
+  const unsigned old = *cell;
+  *cell = old >= limit ? 0 : old + 1;
+  return old;
+}
 inline uint32_t atomicMax(uint32_t* cell, uint32_t value) {
   const uint32_t old = *cell;
   *cell = std::max(old, value);
@@ -56,8 +62,11 @@ inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr unsigned kWarpSize = 32;
 inline constexpr size_t kStackBytes = size_t{1} << 17;
 
-// State of the current launch: the context to which its threads return when they wait or end, each thread's context,
-// and the number of threads that have ended.
+// The number of launches so far; whether the blocks run from the last to the first. Then the state of the current
+// launch: the context to which its threads return when they wait or end, each thread's context, and the number of
+// threads that have ended.
+inline int64_t num_launches = 0;
+inline bool runs_last_block_first = false;
 inline ucontext_t launcher;
 inline std::vector<ucontext_t> contexts;
 inline unsigned num_ended = 0;
@@ -140,9 +149,10 @@ template <typename... Parameters>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Parameters... arguments) {
   const unsigned num_blocks = config->gridDim.x;
+  ++emulated_cuda::num_launches;
   emulated_cuda::RunThreads(config->blockDim.x, [&] {
     for (unsigned block = 0; block < num_blocks; ++block) {
-      blockIdx.x = block;
+      blockIdx.x = emulated_cuda::runs_last_block_first ? num_blocks - 1 - block : block;
       kernel(arguments...);
       __syncthreads();
     }
