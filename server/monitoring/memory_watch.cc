@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/io/control_group.h"
 #include "base/io/file.h"
 #include "base/units.h"
 
@@ -22,19 +23,6 @@ constexpr size_t kManyFreeBytes = size_t{64} << 20;
 std::string ReadSmallFile(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
   return text.ok() ? *text : "";
-}
-
-// Returns the path of this process's control group (version 2) below the root of control groups:
-// "/system.slice/ampd.service". In a container the path is "/".
-std::string ControlGroup(const std::string& root) {
-  constexpr absl::string_view kVersion2 = "0::";
-  const std::string text = ReadSmallFile(root + "/proc/self/cgroup");
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (line.substr(0, kVersion2.size()) == kVersion2) {
-      return std::string(line.substr(kVersion2.size()));
-    }
-  }
-  return "/";
 }
 
 }  // namespace
@@ -53,19 +41,8 @@ void GiveBackMemory() {
 }
 
 int64_t MemoryOfSystem(const std::string& root) {
-  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  std::string group = ControlGroup(root);
-  while (true) {
-    int64_t limit = 0;  // If the group has no limit, the file contains "max".
-    const std::string text = ReadSmallFile(absl::StrCat(root, "/sys/fs/cgroup", group, "/memory.max"));
-    if (absl::SimpleAtoi(text, &limit) && limit > 0) {
-      bytes = std::min(bytes, limit);
-    }
-    if (group.empty() || group == "/") {
-      return bytes;
-    }
-    group.resize(group.rfind('/'));
-  }
+  const int64_t of_host = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::min(of_host, ReadControlGroupLimits(root).memory_bytes.value_or(of_host));
 }
 
 absl::Status MemoryWatch::Look() {

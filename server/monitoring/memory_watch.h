@@ -19,8 +19,8 @@ int64_t ResidentBytes();
 // between used blocks and does not return them by itself.
 void GiveBackMemory();
 
-// Returns how much memory this process may use: the host's memory or, if less, the smallest limit of its control group
-// (version 2) and of the groups above. `root` is the folder in which /proc and /sys are found; tests set it.
+// Returns how much memory this process may use: the host's memory or, if less, the limit of its control groups. `root`
+// is the folder in which /proc and /sys are found; tests set it.
 int64_t MemoryOfSystem(const std::string& root = "");
 
 // Compares the memory of the server with its limit. If there are too many calls, the server thus refuses or ends calls

@@ -97,7 +97,9 @@ void AddTrainers(FlagSet* flags, WorkerConfig* config) {
                       .type = "DEVICE",
                       .help = "Offer only this device (cpu, gpu0, ...) (default: all devices of the host)"},
                      AppendTo(&config->devices));
-  flags->AddNumber({.name = "--threads", .type = "N", .help = "Number of threads of the CPU device (0 = one per core)"},
+  flags->AddNumber({.name = "--threads",
+                    .type = "N",
+                    .help = "Number of threads of the CPU device (0 = one per core that the worker may use)"},
                    0, 4096, &config->num_threads);
   flags->AddSwitch(
       {.name = "--no-warm", .help = "Do not keep an idle trainer ready. This saves memory; each job then starts later"},

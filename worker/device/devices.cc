@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
+#include "base/io/control_group.h"
 #include "base/io/file.h"
 #include "worker/device/nvml_library.h"
 
@@ -42,18 +43,20 @@ std::string FieldIn(const std::string& text, const std::string& field) {
   return "";
 }
 
-int NumUsableCpus() {
+// Returns the number of CPUs that this process may run on, or fewer if its control groups limit its CPU time.
+int NumUsableCpus(const ControlGroupLimits& limits) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    return CPU_COUNT(&set);
-  }
-  return std::max(1u, std::thread::hardware_concurrency());
+  const int num_cpus = sched_getaffinity(0, sizeof(set), &set) == 0
+                           ? CPU_COUNT(&set)
+                           : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return static_cast<int>(std::min<int64_t>(num_cpus, limits.num_cpus.value_or(num_cpus)));
 }
 
 v1::Device Cpu(const Devices::Options& options) {
   const std::string cpuinfo = ReadProc(options.proc_folder, "cpuinfo");
-  const std::string meminfo = ReadProc(options.proc_folder, "meminfo");
+  const int64_t memory_bytes = MemoryFieldIn(ReadProc(options.proc_folder, "meminfo"), "MemTotal");
+  const ControlGroupLimits limits = ReadControlGroupLimits(options.control_group_root);
   v1::Device cpu;
   cpu.set_id("cpu");
   cpu.set_kind(v1::Device::CPU);
@@ -61,8 +64,8 @@ v1::Device Cpu(const Devices::Options& options) {
   for (const std::string& set : InstructionSetsIn(cpuinfo)) {
     cpu.add_instruction_sets(set);
   }
-  cpu.set_memory_total_bytes(MemoryFieldIn(meminfo, "MemTotal"));
-  cpu.set_num_threads(options.num_threads > 0 ? options.num_threads : NumUsableCpus());
+  cpu.set_memory_total_bytes(std::min(memory_bytes, limits.memory_bytes.value_or(memory_bytes)));
+  cpu.set_num_threads(options.num_threads > 0 ? options.num_threads : NumUsableCpus(limits));
   return cpu;
 }
 
@@ -189,7 +192,9 @@ std::vector<v1::Device> Devices::Current() {
   for (v1::Device& device : devices_) {
     int number = 0;
     if (device.kind() == v1::Device::CPU) {
-      device.set_memory_free_bytes(MemoryFieldIn(ReadProc(options_.proc_folder, "meminfo"), "MemAvailable"));
+      const int64_t free_bytes = MemoryFieldIn(ReadProc(options_.proc_folder, "meminfo"), "MemAvailable");
+      const ControlGroupLimits limits = ReadControlGroupLimits(options_.control_group_root);
+      device.set_memory_free_bytes(std::min(free_bytes, limits.memory_free_bytes.value_or(free_bytes)));
     } else if (nvml_ != nullptr && absl::SimpleAtoi(absl::StripPrefix(device.id(), "gpu"), &number)) {
       nvml_->Refresh(number, &device);
     }

@@ -10,14 +10,16 @@
 namespace ampd::device {
 
 // The devices of this host that can train. GPUs are found through NVML, which is loaded at run time; without NVML there
-// are no GPUs. The CPU always exists, as the device "cpu", and lists its instruction sets. Thread-compatible.
+// are no GPUs. The CPU always exists, as the device "cpu", and lists its instruction sets. Its memory is the host's or,
+// in a container or service with a smaller limit, that limit. Thread-compatible.
 class Devices {
  public:
   struct Options {
-    int num_threads = 0;            // threads of the CPU device; 0: one per CPU that the process may use
+    int num_threads = 0;  // threads of the CPU device; 0: one per CPU that the process and its control groups may use
     std::vector<std::string> only;  // ids of the devices to use; empty: all devices
     std::string nvml_library = "libnvidia-ml.so.1";
     std::string proc_folder = "/proc";
+    std::string control_group_root;  // see ReadControlGroupLimits
   };
   // Finds the devices. NOT_FOUND if `only` names a device that does not exist; the message lists the devices that
   // exist.

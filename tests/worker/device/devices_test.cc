@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/written_files.h"
 #include "tests/worker/device/fake_nvml.h"
 
 namespace ampd::device {
@@ -39,6 +40,21 @@ TEST(Devices, ThreadsAsAskedFor) {
   Devices::Options options = WithoutGpus();
   options.num_threads = 3;
   EXPECT_EQ(Devices::Discover(options)->Current()[0].num_threads(), 3);
+}
+
+// A container with 1 CPU and 64 MiB, of which 48 are taken.
+TEST(Devices, TheLimitsOfAContainer_AreThoseOfTheCpu) {
+  const WrittenFiles files;
+  files.Write("/proc/self/cgroup", "0::/\n");
+  files.Write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
+  files.Write("/sys/fs/cgroup/memory.max", "67108864\n");
+  files.Write("/sys/fs/cgroup/memory.current", "50331648\n");
+  Devices::Options options = WithoutGpus();
+  options.control_group_root = files.root();
+  const v1::Device cpu = Devices::Discover(options)->Current()[0];
+  EXPECT_EQ(cpu.num_threads(), 1);
+  EXPECT_EQ(cpu.memory_total_bytes(), 64 << 20);
+  EXPECT_EQ(cpu.memory_free_bytes(), 16 << 20);
 }
 
 TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {

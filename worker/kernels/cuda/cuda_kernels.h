@@ -17,8 +17,8 @@
 // The step's passes over all tensors are compute_grad_stats, accumulate, update, round and copy, with one launch for
 // each (two for compute_grad_stats). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order
 // in which compute_grad_stats adds up the squares. Between compute_grad_stats and update, decide reads the results of
-// compute_grad_stats and writes the decisions for update, on the device. Nothing here allocates, synchronises or keeps
-// state, and every pass is deterministic.
+// compute_grad_stats and writes the decisions for update, on the device. Nothing here allocates or synchronises, and
+// every pass is deterministic. Nothing keeps state, except for counts that are 0 between two launches (last_block.h).
 namespace ampd::kernels {
 
 // Incremented with every change to the rest of this file, to the other headers of this folder that it includes, to the
