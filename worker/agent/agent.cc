@@ -275,7 +275,7 @@ bool Agent::AwaitTrainers(absl::Duration now) {
     leave_until_ = now + options_.cancel_grace;
     trainers_.KillAll();
   }
-  return !trainers_.empty() && now < *leave_until_ + options_.cancel_grace;
+  return !trainers_.empty() && (!killed_all_ || now < *leave_until_);
 }
 
 }  // namespace ampd::agent
