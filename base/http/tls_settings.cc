@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/io/file.h"
 #include "base/status_macros.h"
 
 namespace ampd::http {
@@ -17,7 +16,6 @@ namespace {
 
 using boost::asio::ssl::context;
 
-constexpr int64_t kMaxFileBytes = 4 << 20;
 // The maximum size in bytes of the certificates that a client presents.
 constexpr long kMaxClientCertificatesBytes = 64 << 10;
 
@@ -38,22 +36,12 @@ void AppendPem(X509* certificate, BIO* pem) {
 
 absl::StatusOr<std::unique_ptr<TlsSettings>> TlsSettings::Read(const TlsFiles& files, bool needs_client_certificate) {
   std::unique_ptr<TlsSettings> settings(new TlsSettings(files, needs_client_certificate));
-  AMPD_ASSIGN_OR_RETURN(Contents contents, settings->ReadAll());
-  AMPD_RETURN_IF_ERROR(settings->Use(std::move(contents)));
+  AMPD_ASSIGN_OR_RETURN(TlsTexts texts, ReadTlsFiles(files));
+  AMPD_RETURN_IF_ERROR(settings->Use(std::move(texts)));
   return settings;
 }
 
-absl::StatusOr<TlsSettings::Contents> TlsSettings::ReadAll() const {
-  Contents contents;
-  AMPD_ASSIGN_OR_RETURN(contents.certificate, ReadFile(files_.certificate, kMaxFileBytes));
-  AMPD_ASSIGN_OR_RETURN(contents.key, ReadFile(files_.key, kMaxFileBytes));
-  if (!files_.ca.empty()) {
-    AMPD_ASSIGN_OR_RETURN(contents.ca, ReadFile(files_.ca, kMaxFileBytes));
-  }
-  return contents;
-}
-
-absl::Status TlsSettings::Use(Contents contents) {
+absl::Status TlsSettings::Use(TlsTexts texts) {
   auto made = std::make_shared<context>(context::tlsv13_server);
   SSL_CTX* const tls = made->native_handle();
   SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
@@ -64,17 +52,17 @@ absl::Status TlsSettings::Use(Contents contents) {
   // An empty passphrase, so that OpenSSL does not ask the terminal for one.
   SSL_CTX_set_default_passwd_cb(tls, [](char*, int, int, void*) { return 0; });
   boost::system::error_code error;
-  made->use_certificate_chain(Bytes(contents.certificate), error);
+  made->use_certificate_chain(Bytes(texts.certificate), error);
   if (error) {
     return BadFiles(absl::StrCat(files_.certificate, ": has no certificate in PEM form"));
   }
   // OpenSSL also checks here that the key belongs to the certificate.
-  made->use_private_key(Bytes(contents.key), context::pem, error);
+  made->use_private_key(Bytes(texts.key), context::pem, error);
   if (error || SSL_CTX_check_private_key(tls) != 1) {
     return BadFiles(absl::StrCat(files_.key, ": is not the key of the certificate in ", files_.certificate));
   }
   if (!files_.ca.empty()) {
-    made->add_certificate_authority(Bytes(contents.ca), error);
+    made->add_certificate_authority(Bytes(texts.ca), error);
     if (error) {
       return BadFiles(absl::StrCat(files_.ca, ": has no certificate in PEM form"));
     }
@@ -82,19 +70,19 @@ absl::Status TlsSettings::Use(Contents contents) {
                        nullptr);
   }
   const absl::MutexLock lock(&mutex_);
-  contents_ = std::move(contents);
+  texts_ = std::move(texts);
   current_ = std::move(made);
   return absl::OkStatus();
 }
 
 void TlsSettings::Refresh() {
-  absl::StatusOr<Contents> contents = ReadAll();
-  const bool has_changed = contents.ok() && [&] {
+  absl::StatusOr<TlsTexts> texts = ReadTlsFiles(files_);
+  const bool has_changed = texts.ok() && [&] {
     const absl::MutexLock lock(&mutex_);
-    return *contents != contents_;
+    return *texts != texts_;
   }();
   if (has_changed) {
-    Use(*std::move(contents)).IgnoreError();
+    Use(*std::move(texts)).IgnoreError();
   }
 }
 

@@ -29,20 +29,14 @@ class TlsSettings {
   std::shared_ptr<boost::asio::ssl::context> Current() const;
 
  private:
-  struct Contents {
-    std::string certificate, key, ca;
-    bool operator==(const Contents&) const = default;
-  };
-
   TlsSettings(TlsFiles files, bool needs_client_certificate)
       : files_(std::move(files)), needs_client_certificate_(needs_client_certificate) {}
-  absl::StatusOr<Contents> ReadAll() const;
-  absl::Status Use(Contents contents);
+  absl::Status Use(TlsTexts texts);
 
   const TlsFiles files_;
   const bool needs_client_certificate_;
   mutable absl::Mutex mutex_;
-  Contents contents_ ABSL_GUARDED_BY(mutex_);
+  TlsTexts texts_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<boost::asio::ssl::context> current_ ABSL_GUARDED_BY(mutex_);
 };
 
