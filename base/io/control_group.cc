@@ -1,13 +1,13 @@
 #include "base/io/control_group.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/io/file.h"
 
 namespace ampd {
@@ -24,12 +24,12 @@ std::optional<int64_t> NumberIn(const std::string& path) {
 }
 
 // Returns the number behind `name` in a file with lines such as "inactive_file 4096"; 0 if there is none.
-int64_t FieldIn(const std::string& path, std::string_view name) {
+int64_t FieldIn(const std::string& path, absl::string_view name) {
   const std::string text = ReadSmallFile(path);
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     int64_t number = 0;
-    if (parts.first == absl::string_view(name) && absl::SimpleAtoi(parts.second, &number)) {
+    if (parts.first == name && absl::SimpleAtoi(parts.second, &number)) {
       return number;
     }
   }

@@ -6,8 +6,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "ampd/v1/job_spec.pb.h"
+#include "base/nearest.h"
 #include "base/units.h"
+#include "precision/policy.h"
 
 namespace ampd::client {
 namespace {
@@ -169,6 +172,21 @@ std::string TypeWords(const FieldDescriptor& field) {
       break;
   }
   return field.message_type()->full_name() == "google.protobuf.Duration" ? kDurationWords : "a mapping of fields";
+}
+
+std::string NearestPreset(const std::string& name) {
+  const std::vector<std::string> presets = precision::PresetNames();
+  const std::string usual = UsualFormat(name);
+  if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
+    return usual;
+  }
+  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
+  const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+  const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
+    return !own.empty() && preset.ends_with("-" + own);
+  });
+  const bool is_own = std::find(presets.begin(), presets.end(), own) != presets.end();
+  return copy != presets.end() && !is_own ? *copy : Nearest(own, presets);
 }
 
 }  // namespace ampd::client

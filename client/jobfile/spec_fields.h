@@ -45,4 +45,8 @@ bool IsByteCount(const google::protobuf::FieldDescriptor& field);
 // Describes the field's type in words: "a whole number", "true or false", "a mapping of fields", "one of CPU, GPU".
 std::string TypeWords(const google::protobuf::FieldDescriptor& field);
 
+// Returns the preset of precision policies that was probably meant by `name`: "bf16" for "BF16" or "bfloat16". Empty if
+// there is none.
+std::string NearestPreset(const std::string& name);
+
 }  // namespace ampd::client

@@ -1,17 +1,12 @@
 #include "client/jobfile/violations.h"
 
-#include <algorithm>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "base/nearest.h"
 #include "client/jobfile/problems_text.h"
 #include "client/jobfile/spec_fields.h"
-#include "precision/policy.h"
 
 namespace ampd::client {
 namespace {
@@ -54,21 +49,6 @@ std::string MeantValue(const FieldViolation& violation, const SourceMark& place)
 }
 
 }  // namespace
-
-std::string NearestPreset(const std::string& name) {
-  const std::vector<std::string> presets = precision::PresetNames();
-  const std::string usual = UsualFormat(name);
-  if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
-    return usual;
-  }
-  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
-  const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
-  const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
-    return !own.empty() && preset.ends_with("-" + own);
-  });
-  const bool is_own = std::find(presets.begin(), presets.end(), own) != presets.end();
-  return copy != presets.end() && !is_own ? *copy : Nearest(own, presets);
-}
 
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source) {

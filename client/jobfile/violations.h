@@ -14,8 +14,4 @@ namespace ampd::client {
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source);
 
-// Returns the preset of precision policies that was probably meant by `name`: "bf16" for "BF16" or "bfloat16". Empty if
-// there is none.
-std::string NearestPreset(const std::string& name);
-
 }  // namespace ampd::client

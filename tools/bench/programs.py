@@ -31,5 +31,9 @@ def program(arguments, log, stop=signal.SIGTERM, pass_fds=()):
 
 
 def json_line(*arguments):
-    return json.loads(subprocess.run([str(part) for part in arguments], capture_output=True, text=True,
-                                     check=True).stdout)
+    """Runs a program and returns the line of JSON that it prints. Ends this script with the program's errors if it
+    fails."""
+    result = subprocess.run([str(part) for part in arguments], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"bench: {arguments[0]} ended with {result.returncode}: {result.stderr}{result.stdout}")
+    return json.loads(result.stdout)

@@ -127,7 +127,8 @@ class Agent {
   CheckpointRemover remover_;
   v1::WorkerDirective directive_;  // the newest directive
   absl::Duration lease_deadline_;
-  std::optional<absl::Duration> leave_until_;     // when stopping: until when trainers may leave, or end after they were killed; since boot
+  std::optional<absl::Duration>
+      leave_until_;  // when stopping: until when trainers may leave, or end after they were killed; since boot
   std::optional<absl::Duration> warm_until_;      // when stopping: deadline for warm trainers to end; since boot
   std::optional<absl::Duration> announce_until_;  // when stopping: deadline for the server to learn of it; since boot
   bool killed_all_ = false;

@@ -12,7 +12,7 @@
 #include "client/commands/job/create.h"
 #include "client/commands/job_source.h"
 #include "client/commands/suggestions.h"
-#include "client/jobfile/violations.h"
+#include "client/jobfile/spec_fields.h"
 #include "client/render/format.h"
 #include "precision/preset.h"
 

@@ -12,6 +12,7 @@
 #include "client/commands/policy/policy.h"
 #include "client/commands/suggestions.h"
 #include "client/jobfile/job_file.h"
+#include "client/jobfile/spec_fields.h"
 #include "client/jobfile/violations.h"
 #include "client/terminal/output.h"
 #include "precision/policy.h"

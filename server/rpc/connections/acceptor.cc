@@ -34,9 +34,6 @@ constexpr int kRetryMillis = 50;
 // The time between checks for closed connections is kLookMillis while idle. It is never less than kBetweenLooks.
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
-constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
-// How long Restart waits for the acceptor's thread to end, which normally takes only a moment.
-constexpr absl::Duration kEndOfThread = absl::Seconds(5);
 // If sent data stays unacknowledged for this long, the connection ends. gRPC's own listeners use the same value.
 constexpr unsigned kUserTimeoutMillis = 10'000;
 
@@ -101,7 +98,7 @@ absl::Status Acceptor::Restart() {
   eventfd_write(wake_.get(), 1);
   {
     absl::MutexLock lock(&mutex_);
-    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfThread)) {
+    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfAcceptorThread)) {
       return absl::DeadlineExceededError("its thread is stuck");
     }
     has_ended_ = false;
@@ -230,7 +227,7 @@ bool Acceptor::Evict() {
 
 void Acceptor::Warn(const std::string& what) {
   const absl::Duration now = SystemClock().SinceBoot();
-  if (options_.log && now - last_warning_ >= kBetweenWarnings) {
+  if (options_.log && now - last_warning_ >= kBetweenAcceptorWarnings) {
     last_warning_ = now;
     options_.log(absl::StrCat(what, "; new ones take the place of those that never made a call, or are closed"));
   }

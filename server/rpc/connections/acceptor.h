@@ -19,6 +19,11 @@
 
 namespace ampd::server {
 
+// Both acceptors use these: how long Restart waits for a thread to end, which normally takes only a moment, and the
+// shortest time between two warnings.
+inline constexpr absl::Duration kEndOfAcceptorThread = absl::Seconds(5);
+inline constexpr absl::Duration kBetweenAcceptorWarnings = absl::Seconds(10);
+
 // Returns the number of connections that a process with this limit of file descriptors accepts; at least 16. The other
 // descriptors are reserved for the journal, the stores, uploads and the HTTP listener.
 int MaxConnections(int64_t max_descriptors);

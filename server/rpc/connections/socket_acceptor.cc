@@ -24,8 +24,6 @@ namespace {
 
 constexpr int kWaitMillis = 500;
 constexpr int kShortageMillis = 50;
-constexpr absl::Duration kEndOfThread = absl::Seconds(5);  // acceptor.cc uses the same value.
-constexpr absl::Duration kBetweenWarnings = absl::Seconds(10);
 
 // Returns the user at the other end of a connected socket. The kernel recorded the user when the peer connected, so the
 // peer can't forge it.
@@ -108,7 +106,7 @@ absl::Status SocketAcceptor::Restart() {
   eventfd_write(wake_.get(), 1);
   {
     absl::MutexLock lock(&mutex_);
-    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfThread)) {
+    if (!AwaitFor(mutex_, absl::Condition(&has_ended_), kEndOfAcceptorThread)) {
       return absl::DeadlineExceededError("its thread is stuck");
     }
     has_ended_ = false;
@@ -145,7 +143,7 @@ bool SocketAcceptor::HadRoom() {
 void SocketAcceptor::ReportFull(const std::string& why) {
   was_full_ = true;
   const absl::Duration now = SystemClock().SinceBoot();
-  if (options_.log && now - last_warning_ >= kBetweenWarnings) {
+  if (options_.log && now - last_warning_ >= kBetweenAcceptorWarnings) {
     last_warning_ = now;
     options_.log(absl::StrCat(why, "; new connections to the socket are closed, or wait"));
   }

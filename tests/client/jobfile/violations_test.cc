@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "client/jobfile/spec_fields.h"
+
 namespace ampd::client {
 namespace {
 
