@@ -87,7 +87,8 @@ template <typename Visit>
 void ForEachGroup(const std::string& mount_point, std::string group, Visit visit) {
   while (!group.empty() && group != "/") {
     visit(mount_point + group);
-    group.resize(group.rfind('/'));
+    const size_t slash = group.rfind('/');
+    group.resize(slash == std::string::npos ? 0 : slash);
   }
   visit(mount_point);
 }
