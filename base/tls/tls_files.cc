@@ -1,5 +1,6 @@
 #include "base/tls/tls_files.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -18,6 +19,11 @@ namespace ampd {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
+
+// By default OpenSSL frees its own data when the process exits. Threads that still use OpenSSL at that time, such as
+// gRPC's and that of LiveTlsFiles, would then crash the process. This call prevents that. It is made before main,
+// because only the first call to OpenSSL decides.
+[[maybe_unused]] const int keeps_openssl_data = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, /*settings=*/nullptr);
 
 absl::Status BadFile(const std::string& path, const std::string& why) {
   ERR_clear_error();

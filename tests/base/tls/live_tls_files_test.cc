@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "tests/base/tls/certificate_files.h"
@@ -39,6 +42,25 @@ class LiveTlsFilesTest : public testing::Test {
   CertificateFiles files_;
   const CertificateAndKey authority_ = CertificateFiles::Authority();
 };
+
+// gRPC's threads and that of LiveTlsFiles read certificates until the process has ended.
+TEST_F(LiveTlsFilesTest, AProcessCanEnd_WhileItsThreadsReadTheFiles) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TlsFiles files = files_.IssueTo("server", authority_, "ca.pem");
+  for (int i = 0; i < 10; ++i) {
+    const auto read_and_exit = [&files] {
+      for (int thread = 0; thread < 2; ++thread) {
+        std::thread([&files] {
+          while (ReadTlsFiles(files).ok()) {
+          }
+        }).detach();
+      }
+      absl::SleepFor(absl::Milliseconds(20));
+      std::exit(0);
+    };
+    EXPECT_EXIT(read_and_exit(), testing::ExitedWithCode(0), "");
+  }
+}
 
 TEST_F(LiveTlsFilesTest, TheSameFilesHaveTheSameCopies) {
   const TlsFiles files = files_.IssueTo("server", authority_, "ca.pem");
