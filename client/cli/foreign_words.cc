@@ -311,11 +311,21 @@ std::string OfProgram(const CLI::App& root, const Words& words) {
   return own.empty() ? AdviceOn(root, "", Behind(typed, 1)) : own;
 }
 
-// Whether the words are another command that watch(1) repeats, as in `watch squeue`.
-bool IsRepeated(const Words& words) {
+// Returns the command that watch(1) would repeat, as in `watch -n 5 squeue`, without watch and its options. Empty if
+// the words are another command.
+Words RepeatedBy(const CLI::App& root, const Words& words) {
   constexpr std::string_view kLists[] = {"squeue", "sinfo", "sacct", "qstat", "bjobs", "bhosts", "qhost", "pbsnodes"};
-  return words.size() > 1 && words[0] == "watch" &&
-         (IsProgram(words[1]) || std::find(std::begin(kLists), std::end(kLists), words[1]) != std::end(kLists));
+  size_t begin = 1;
+  while (begin < words.size() && words[begin].starts_with("-")) {
+    begin += words[begin] == "-n" || words[begin] == "--interval" ? 2 : 1;
+  }
+  if (words.empty() || words[0] != "watch" || begin >= words.size()) {
+    return {};
+  }
+  Words repeated = Behind(words, begin);
+  const bool is_own_list = repeated.size() > 1 && repeated[1] == "list" && GroupNamed(root, repeated[0]) != nullptr;
+  const bool is_list = std::find(std::begin(kLists), std::end(kLists), repeated[0]) != std::end(kLists);
+  return is_own_list || is_list || IsProgram(repeated[0]) ? repeated : Words();
 }
 
 // Returns the advice on a word in the group of jobs that other programs have without a group, such as `job squeue`.
@@ -326,8 +336,7 @@ std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
 
 // ForeignWordAdvice without what the options are about that the advice leaves out.
 std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
-  if (group.empty() && IsRepeated(rest)) {
-    Words repeated = Behind(rest, 1);
+  if (Words repeated = RepeatedBy(root, rest); group.empty() && !repeated.empty()) {
     repeated.push_back("--watch");
     return AdviceOn(root, "", repeated);
   }
