@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "tests/base/tls/certificate_files.h"
@@ -49,13 +49,17 @@ TEST_F(LiveTlsFilesTest, AProcessCanEnd_WhileItsThreadsReadTheFiles) {
   const TlsFiles files = files_.IssueTo("server", authority_, "ca.pem");
   for (int i = 0; i < 10; ++i) {
     const auto read_and_exit = [&files] {
+      static std::atomic<int> num_reads = 0;
       for (int thread = 0; thread < 2; ++thread) {
         std::thread([&files] {
           while (ReadTlsFiles(files).ok()) {
+            ++num_reads;
           }
         }).detach();
       }
-      absl::SleepFor(absl::Milliseconds(20));
+      while (num_reads < 20) {
+        std::this_thread::yield();
+      }
       std::exit(0);
     };
     EXPECT_EXIT(read_and_exit(), testing::ExitedWithCode(0), "");
