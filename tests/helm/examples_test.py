@@ -28,7 +28,7 @@ import chart
 from custom_resources import KUEUE, PIPELINE, PLATFORM
 from examples import Reader
 from pod_security import house_findings, restricted_findings
-from pods import Pod, listener, make_claim, wait_for
+from pods import Pod, kill_below, listener, make_claim, wait_for
 
 BINARIES = pathlib.Path(sys.argv[1]).resolve()
 REGISTRY = "registry.example.com/ml"
@@ -247,6 +247,7 @@ class Processes(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ampd-"))
         cls.folder.chmod(0o755)
         cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.addClassCleanup(kill_below, cls.folder)  # a worker that was killed leaves a trainer behind
         cls.objects = json.loads(json.dumps(released()))
         owner = chart.find(cls.objects, "StatefulSet", "ampd-server")
         group = chart.pod_of(owner)["securityContext"]["fsGroup"]

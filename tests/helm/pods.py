@@ -20,7 +20,7 @@ import chart
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from service import Program, wait_for
+from service import Program, kill_below, wait_for
 
 ENTRYPOINTS = {"ampd-server": "ampd-server", "ampd-worker-cpu": "ampd-worker", "ampd-client": "ampctl"}
 PREFIX = re.compile(r"(?<![\w/.])/(?:etc/ampd|run/ampd|var/lib/ampd|data|tmp)(?=\W|$)")

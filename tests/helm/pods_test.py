@@ -23,7 +23,7 @@ import helm_python
 import yaml
 
 import chart
-from pods import Pod, listener, make_claim, wait_for
+from pods import Pod, kill_below, listener, make_claim, wait_for
 
 BINARIES = pathlib.Path(sys.argv[1]).resolve()
 VALUES = helm_python.values_from_yaml("""
@@ -56,6 +56,7 @@ class Pods(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ampd-"))
         cls.folder.chmod(0o755)
         cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.addClassCleanup(kill_below, cls.folder)  # a worker that was killed leaves a trainer behind
         cls.objects = chart.render(VALUES)
         group = chart.pod_of(chart.find(cls.objects, "StatefulSet", "ampd-server"))["securityContext"]["fsGroup"]
         cls.claims = {name: make_claim(cls.folder / name, group) for name in ("data", "ampd-checkpoints", "texts")}
