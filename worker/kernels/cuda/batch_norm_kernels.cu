@@ -4,6 +4,7 @@
 
 #include "worker/kernels/cuda/batch_norm_kernels.h"
 #include "worker/kernels/cuda/batch_norm_rows.h"
+#include "worker/kernels/cuda/batch_norm_sums.h"
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/packs.h"
 
@@ -16,26 +17,6 @@ namespace {
 
 constexpr int64_t kSpreadBlocks = 2112;  // Blocks of kernels that do not sum: several rounds on an H100.
 constexpr int kBlocksAtOnce = 2;         // Per multiprocessor, at least; leaves 128 registers a thread.
-constexpr int kFinalChannels = 8;        // Channels of a block that adds up slices.
-constexpr int kFinalLanes = kThreads / kFinalChannels;
-
-// SumsOfSlice returns the place of a slice's sums in the scratch memory: two rows of C numbers. CoefficientsIn returns
-// the place of two more rows, which follow the sums of the last slice.
-__device__ float* SumsOfSlice(const CudaBatchNorm& norm, int64_t slice) {
-  return norm.scratch + 2 * slice * norm.channels;
-}
-__device__ float* CoefficientsIn(const CudaBatchNorm& norm, const BatchNormSplit& split) {
-  return SumsOfSlice(norm, split.slices);
-}
-
-__device__ void StoreSums(const CudaBatchNorm& norm, const BatchNormSplit& split, const Place& place,
-                          const Sums& sums) {
-  if (threadIdx.x < split.lanes && place.num > 0) {
-    float* const of_slice = SumsOfSlice(norm, static_cast<int64_t>(blockIdx.x) / split.across);
-    StoreFloats(sums.a, of_slice + place.channel, place.wide, place.num);
-    StoreFloats(sums.b, of_slice + norm.channels + place.channel, place.wide, place.num);
-  }
-}
 
 // Combines mean and sum of squared differences of two sets of numbers (Chan, Golub and LeVeque, 1979).
 struct MergeMoments {
@@ -88,33 +69,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) SumMoments(CudaBatchN
   MergeOverBlock(split, static_cast<float>(num_rows), sums, MergeMoments());
   StoreSums(norm, split, place, sums);
 }
-
-// Adds up the numbers of a block's threads, in a kernel that adds up slices. The threads of the first lane get the
-// result.
-struct FinalSums {
-  double a, b, c;
-};
-__device__ FinalSums SumOverLanes(const FinalSums& sums) {
-  __shared__ FinalSums of_threads[kThreads];
-  const auto thread = static_cast<int>(threadIdx.x);
-  of_threads[thread] = sums;
-  for (int half = kFinalLanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread / kFinalChannels < half) {
-      const FinalSums& other = of_threads[thread + half * kFinalChannels];
-      of_threads[thread].a += other.a;
-      of_threads[thread].b += other.b;
-      of_threads[thread].c += other.c;
-    }
-  }
-  return of_threads[thread];
-}
-
-// In a kernel that adds up slices: the channel of a thread, and its lane among the threads that share this channel.
-__device__ int64_t FinalChannel() {
-  return static_cast<int64_t>(blockIdx.x) * kFinalChannels + static_cast<int64_t>(threadIdx.x) % kFinalChannels;
-}
-__device__ int64_t FinalLane() { return static_cast<int64_t>(threadIdx.x) / kFinalChannels; }
 
 __device__ void UpdateRunning(float* running, int64_t channel, double momentum, double value) {
   if (running != nullptr) {
@@ -310,7 +264,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 }
 
 int64_t NumBlocks(const BatchNormSplit& split) { return split.across * split.slices; }
-int64_t NumFinalBlocks(const CudaBatchNorm& norm) { return (norm.channels + kFinalChannels - 1) / kFinalChannels; }
 
 // Returns a split with about `num_blocks` blocks. `others`: the pointers that a pass uses besides those of `norm`.
 // 16-byte accesses are allowed only if all of them are aligned.

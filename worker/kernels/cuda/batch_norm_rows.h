@@ -9,8 +9,8 @@
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/packs.h"
 
-// How the kernels of batch norms divide a matrix (R, C) among threads, load and store its rows, and combine the sums of
-// a block. Only for the sources of libampd_cuda.so.
+// How the kernels of batch norms divide a matrix (R, C) among threads, and load and store its rows. Only for the
+// sources of libampd_cuda.so.
 namespace ampd::kernels::batch_norm {
 
 static_assert(kPack == kBatchNormPack && kThreads == kBatchNormThreads);
@@ -223,47 +223,6 @@ __device__ inline Affine LoadAffine(const CudaBatchNorm& norm, const Place& plac
     affine.scale.values[k] *= weight.values[k];
   }
   return affine;
-}
-
-// Two sums for each channel of a thread.
-struct Sums {
-  Pack a, b;
-};
-
-struct Cell {
-  float a, b;
-};
-
-// Combines the sums of all threads of a block that share channels, in a tree. The first `lanes` threads get the result.
-// merge(mine, other, kept, added) adds `other`, the sums of another thread for one channel, to `mine`. `mine` was taken
-// over `kept` rows, and `other` over `added` rows.
-template <typename Merge>
-__device__ void MergeOverBlock(const BatchNormSplit& split, float num_rows, Sums& sums, Merge merge) {
-  __shared__ Cell cells[kPack][kThreads];
-  __shared__ float counts[kThreads];
-  const auto thread = static_cast<int>(threadIdx.x);
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    cells[k][thread] = {sums.a.values[k], sums.b.values[k]};
-  }
-  counts[thread] = num_rows;
-  const int lanes = static_cast<int>(split.lanes);
-  for (int half = kThreads / lanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread / lanes < half) {
-      const int other = thread + half * lanes;
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        merge(cells[k][thread], cells[k][other], counts[thread], counts[other]);
-      }
-      counts[thread] += counts[other];
-    }
-  }
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    sums.a.values[k] = cells[k][thread].a;
-    sums.b.values[k] = cells[k][thread].b;
-  }
 }
 
 }  // namespace ampd::kernels::batch_norm
