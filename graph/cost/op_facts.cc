@@ -82,6 +82,8 @@ bool EndsInRelu(const Node& node) {
   return node.op == kFusedBatchNorm && relu != nullptr && *relu == Operand(true);
 }
 
+bool EndsInAddRelu(const Node& node) { return EndsInRelu(node) && node.ValueOf("residual").has_value(); }
+
 std::vector<std::string_view> SavesOf(const Node& node) {
   const OpRow& row = *RowOf(node);
   const Operand* size = node.Find("output_size");
@@ -92,9 +94,9 @@ std::vector<std::string_view> SavesOf(const Node& node) {
   if (in_fp8 != nullptr && *in_fp8 == Operand(false)) {
     return {"weight", "input"};
   }
-  if (EndsInRelu(node) && node.ValueOf("residual").has_value()) {
+  if (EndsInAddRelu(node)) {
     std::vector<std::string_view> saves = row.saves;
-    saves.push_back("result");
+    saves.push_back("result.relu_mask");
     return saves;
   }
   return row.saves;

@@ -26,16 +26,17 @@ bool IsLinearCrossEntropy(const Node& node);  // "ampd.linear_cross_entropy"
 bool IsLinearWithBias(const Node& node);      // "ampd.linear"
 bool IsAddLayerNorm(const Node& node);        // "ampd.add_layer_norm"
 bool IsFusedNorm(const Node& node);           // "ampd.layer_norm" or "ampd.add_layer_norm"
-// Whether the node is a batch norm that is fused with a ReLU.
+// Whether the node is a batch norm that is fused with a ReLU, or with an addition and a ReLU.
 bool EndsInRelu(const Node& node);
+bool EndsInAddRelu(const Node& node);
 
 // The value that is given as the argument. If the argument is a list: the values in the list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument);
 
 // Returns what a node saves for its backward pass. This is the list `saves` of its row in the op table, with three
 // exceptions. Pooling to one pixel is a mean and saves nothing. An FP8 linear layer whose weight gradient is not a
-// product in FP8 saves its input as it is. A fused batch norm with an addition and a ReLU also saves its result;
-// without the addition, its backward pass computes the result again from the input.
+// product in FP8 saves its input as it is. A fused batch norm with an addition and a ReLU also saves where ReLU was
+// active; without the addition, its backward pass computes the result again from the input.
 std::vector<std::string_view> SavesOf(const Node& node);
 
 }  // namespace ampd::graph

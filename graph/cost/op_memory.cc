@@ -169,6 +169,10 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   if (name == "result.mask") {
     return Bytes(result);
   }
+  if (name == "result.relu_mask") {
+    const int64_t channels = graph_.type(result).shape[1].factor();
+    return Elements(result) / channels * ((channels + kBatchNormMaskPack - 1) / kBatchNormMaskPack);
+  }
   if (name == "result.feature_mask") {
     const Shape& shape = graph_.type(result).shape;
     return shape[0].At(batch_size_) * shape[1].At(batch_size_) * ItemSizeBytes(graph_.type(result).dtype);

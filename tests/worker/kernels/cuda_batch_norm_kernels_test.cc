@@ -84,12 +84,26 @@ struct Results {
   std::vector<float> input_gradient, residual_gradient, weight_gradient, bias_gradient;
 };
 
-std::vector<float> Numbers(const DeviceBytes& bytes, Format format) {
+// Returns the content of device memory without the guard bytes around it, which must be unchanged.
+Bytes Unguarded(const DeviceBytes& bytes) {
   const Bytes all = bytes.Read();
   const auto guarded = [](std::byte byte) { return byte == kGuard; };
   EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kGuardBytes, guarded)) << "written before it";
   EXPECT_TRUE(std::all_of(all.end() - kGuardBytes, all.end(), guarded)) << "written behind it";
-  return Widened(Bytes(all.begin() + kGuardBytes, all.end() - kGuardBytes), format);
+  return Bytes(all.begin() + kGuardBytes, all.end() - kGuardBytes);
+}
+
+// The mask that the forward pass must store with this output.
+Bytes MaskOf(const Case& one, const std::vector<float>& output) {
+  const auto channels = static_cast<size_t>(one.channels);
+  const size_t columns = (channels + 7) / 8;
+  Bytes mask(static_cast<size_t>(one.rows) * columns);
+  for (size_t i = 0; i < output.size(); ++i) {
+    const size_t channel = i % channels;
+    const bool passes = output[i] > 0 || std::isnan(output[i]);
+    mask[i / channels * columns + channel / 8] |= std::byte{passes} << (channel % 8);
+  }
+  return mask;
 }
 
 // Device memory between guard bytes: a matrix or a vector.
@@ -105,7 +119,7 @@ class Guarded {
   T* at() const {
     return reinterpret_cast<T*>(bytes_.as<std::byte>() + kGuardBytes);
   }
-  std::vector<float> Read() const { return Numbers(bytes_, format_); }
+  std::vector<float> Read() const { return Widened(Unguarded(bytes_), format_); }
 
  private:
   static Bytes Content(const Bytes& inner) {
@@ -133,6 +147,10 @@ class CudaBatchNormKernelsTest : public CudaTest {
         scratch(static_cast<size_t>(BatchNormScratch(one.rows, one.channels)), kWide), weight_gradient(channels, kWide),
         bias_gradient(channels, kWide);
     const Guarded output = result(), input_gradient = result(), residual_gradient = result();
+    const bool masks_residual = one.relu && one.adds_residual;
+    const size_t mask_bytes = masks_residual ? static_cast<size_t>(one.rows * BatchNormMaskColumns(one.channels)) : 0;
+    const DeviceBytes mask(Bytes(mask_bytes + 2 * kGuardBytes, kGuard), /*misaligned_by=*/1);
+    auto* const mask_bits = masks_residual ? mask.as<uint8_t>() + kGuardBytes : nullptr;
     const CudaBatchNorm norm = {.format = one.format,
                                 .rows = one.rows,
                                 .channels = one.channels,
@@ -150,12 +168,13 @@ class CudaBatchNormKernelsTest : public CudaTest {
                                           .running_mean = running_mean.at<float>(),
                                           .running_variance = running_variance.at<float>(),
                                           .residual = one.adds_residual ? residual.at() : nullptr,
-                                          .output = output.at()};
+                                          .output = output.at(),
+                                          .relu_mask = mask_bits};
     EXPECT_EQ(kernels_->batch_norm->forward(&forward, nullptr), 0);
-    const bool masks_residual = one.relu && one.adds_residual;
+    EXPECT_EQ(Unguarded(mask), masks_residual ? MaskOf(one, output.Read()) : Bytes()) << one.Name();
     const CudaBatchNormBackward backward = {.norm = norm,
                                             .gradient = gradient.at(),
-                                            .output = masks_residual ? output.at() : nullptr,
+                                            .relu_mask = mask_bits,
                                             .residual_gradient = masks_residual ? residual_gradient.at() : nullptr,
                                             .input_gradient = input_gradient.at(),
                                             .weight_gradient = weight_gradient.at<float>(),
@@ -283,15 +302,19 @@ TEST_F(CudaBatchNormKernelsTest, EqualPlainLoopsWithoutAlignmentAndWithoutWeight
   }
 }
 
-TEST_F(CudaBatchNormKernelsTest, TheSameInputGivesTheSameBits) {
-  const Case one = {.rows = 3000, .channels = 24, .format = Format::kBFloat16, .relu = true, .adds_residual = true};
-  const Results first = Run(one);
-  const Results second = Run(one);
+void ExpectSameBits(const Results& first, const Results& second) {
   EXPECT_EQ(first.mean, second.mean);
   EXPECT_EQ(first.inverse_std, second.inverse_std);
   EXPECT_EQ(first.output, second.output);
   EXPECT_EQ(first.input_gradient, second.input_gradient);
+  EXPECT_EQ(first.residual_gradient, second.residual_gradient);
   EXPECT_EQ(first.weight_gradient, second.weight_gradient);
+  EXPECT_EQ(first.bias_gradient, second.bias_gradient);
+}
+
+TEST_F(CudaBatchNormKernelsTest, TheSameInputGivesTheSameBits) {
+  const Case one = {.rows = 3000, .channels = 24, .format = Format::kBFloat16, .relu = true, .adds_residual = true};
+  ExpectSameBits(Run(one), Run(one));
 }
 
 // The first number of each channel is an outlier. The thread that reads it subtracts it from all its other numbers
@@ -346,6 +369,25 @@ TEST_F(CudaBatchNormKernelsTest, ReluPassesNanAndItsGradient) {
   EXPECT_EQ(results.residual_gradient[8 * 4 + 1], inputs.gradient[8 * 4 + 1]);
   EXPECT_EQ(results.output[8 * 5 + 1], 0);
   EXPECT_EQ(results.residual_gradient[8 * 5 + 1], 0);
+}
+
+// The output of every element is its residual: 0, or the smallest positive number of the format.
+TEST_F(CudaBatchNormKernelsTest, ReluBlocksZeroAndPassesTheSmallestNumber) {
+  for (const Format format : kFormats) {
+    const Case one = {.rows = 30, .channels = 11, .format = format, .relu = true, .adds_residual = true};
+    Inputs inputs = InputsFor(one);
+    std::fill(inputs.weight.begin(), inputs.weight.end(), 0.0f);
+    std::fill(inputs.bias.begin(), inputs.bias.end(), 0.0f);
+    const float smallest = format == Format::kFloat32 ? 0x1p-149f : format == Format::kBFloat16 ? 0x1p-133f : 0x1p-24f;
+    for (size_t i = 0; i < one.Elements(); ++i) {
+      inputs.residual[i] = i % 3 == 0 ? smallest : 0;
+    }
+    const Results results = Run(one, inputs);
+    for (size_t i = 0; i < one.Elements(); ++i) {
+      EXPECT_EQ(results.output[i], inputs.residual[i]) << one.Name() << " " << i;
+      EXPECT_EQ(results.residual_gradient[i], i % 3 == 0 ? inputs.gradient[i] : 0) << one.Name() << " " << i;
+    }
+  }
 }
 
 // The variance overflows fp32, and PyTorch's output is then the bias.

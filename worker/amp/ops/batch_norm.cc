@@ -26,6 +26,7 @@ using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
 static_assert(graph::kBatchNormSumBlocks == kernels::kBatchNormSumBlocks);
+static_assert(graph::kBatchNormMaskPack == kernels::kBatchNormPack);
 static_assert(graph::kBatchNormSumChannels >= kernels::kBatchNormPack * kernels::kBatchNormPack);
 
 // The arguments of the op apart from the tensors that have gradients.
@@ -72,9 +73,18 @@ at::Tensor ScratchFor(const at::Tensor& input) {
 at::Tensor TensorOf(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
 OptionalTensor OptionalOf(const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
 
+// Memory for the mask of ReLU, one bit for each element.
+at::Tensor MaskFor(const at::Tensor& input) {
+  const int64_t channels = input.size(1);
+  return at::empty({input.numel() / channels, kernels::BatchNormMaskColumns(channels)},
+                   input.options().dtype(at::kByte));
+}
+
 struct FusedBatchNorm : Function<FusedBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
                             const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
+    const bool has_mask = options.relu && residual.has_value();
+    const at::Tensor mask = has_mask ? MaskFor(input) : at::Tensor();
     const at::Tensor statistics = Floats({2, input.size(1)}, input);
     const at::Tensor scratch = ScratchFor(input);
     at::Tensor output = at::empty_like(input);
@@ -88,10 +98,9 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
     pass.running_variance = NumbersOf(options.running_variance);
     pass.residual = residual.has_value() ? residual->const_data_ptr() : nullptr;
     pass.output = output.mutable_data_ptr();
+    pass.relu_mask = has_mask ? mask.mutable_data_ptr<uint8_t>() : nullptr;
     options.kernels->Check(options.kernels->table().batch_norm->forward(&pass, options.kernels->Stream()));
-    const bool needs_output = options.relu && residual.has_value();
-    context->save_for_backward(
-        {input, TensorOf(weight), TensorOf(bias), statistics, needs_output ? output : at::Tensor()});
+    context->save_for_backward({input, TensorOf(weight), TensorOf(bias), statistics, mask});
     context->saved_data["kernels"] = c10::IValue::make_capsule(options.kernels);
     context->saved_data["relu"] = options.relu;
     context->saved_data["has_residual"] = residual.has_value();
@@ -101,7 +110,7 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto kernels = c10::static_intrusive_pointer_cast<DeviceKernels>(context->saved_data["kernels"].toCapsule());
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &input = saved[0], &output = saved[4];
+    const at::Tensor &input = saved[0], &mask = saved[4];
     const OptionalTensor weight = OptionalOf(saved[1]), bias = OptionalOf(saved[2]);
     const at::Tensor scratch = ScratchFor(input);
     const at::Tensor gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
@@ -111,9 +120,9 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
     pass.norm.adds_residual = context->saved_data["has_residual"].toBool();
     pass.gradient = gradient.const_data_ptr();
     Wanted wanted(*context, input, pass.norm.adds_residual, weight.has_value(), bias.has_value());
-    if (output.defined()) {
+    if (mask.defined()) {
       wanted.residual = at::empty_like(input);
-      pass.output = output.const_data_ptr();
+      pass.relu_mask = mask.const_data_ptr<uint8_t>();
       pass.residual_gradient = wanted.residual.mutable_data_ptr();
     } else if (pass.norm.adds_residual) {
       wanted.residual = gradient;

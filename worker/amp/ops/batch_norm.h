@@ -14,7 +14,7 @@ namespace ampd::amp {
 //
 // It rounds where the separate ops round, except for the statistics, which are summed in another order. Images that are
 // not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass it saves the input,
-// two fp32 numbers for each channel, and, if there are an addition and a ReLU, the result. Deterministic.
+// two fp32 numbers for each channel, and, if there are an addition and a ReLU, one bit for each element. Deterministic.
 void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 
 // Returns the program with its batch norms fused, or unchanged if the fused op is not registered.

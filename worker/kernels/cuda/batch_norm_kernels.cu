@@ -108,18 +108,21 @@ __global__ void __launch_bounds__(kThreads) FinishMoments(CudaBatchNormForward p
   UpdateRunning(pass.running_variance, channel, pass.momentum, squares / (rows - 1));
 }
 
+// Takes only what it needs of the pass, because the compiler uses more registers if it takes the whole pass.
 template <Format kFormat, bool kAddsResidual>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) Normalize(CudaBatchNormForward pass, BatchNormSplit split) {
-  const Place place = PlaceToSpread(pass.norm, split);
-  const Affine affine = LoadAffine(pass.norm, place);
-  const bool relu = pass.norm.relu;
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    Normalize(CudaBatchNorm norm, BatchNormSplit split, const void* residuals, void* outputs, uint8_t* relu_mask) {
+  const Place place = PlaceToSpread(norm, split);
+  const Affine affine = LoadAffine(norm, place);
+  const bool relu = norm.relu;
   for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
     Side<Stored<kFormat>> input[kBatch<kFormat>];
     Side<Stored<kFormat>> residual[kBatch<kFormat>];
-    LoadRows(pass.norm.input, place, row, input);
+    LoadRows(norm.input, place, row, input);
     if constexpr (kAddsResidual) {
-      LoadRows(pass.residual, place, row, residual);
+      LoadRows(residuals, place, row, residual);
     }
+    uint32_t masks = 0;
 #pragma unroll
     for (int u = 0; u < kBatch<kFormat>; ++u) {
       Side<Stored<kFormat>> output = {};
@@ -128,19 +131,35 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) Normalize(CudaBatchNo
         float value = affine(Widened<kFormat>(input[u].At(k)), k);
         if constexpr (kAddsResidual) {
           value = Widened<kFormat>(Narrowed<kFormat>(value)) + Widened<kFormat>(residual[u].At(k));
+          masks |= (value <= LargestZero<kFormat>() ? 0u : 1u) << (kPack * u + k);  // A NaN passes its gradient.
         }
         output.Set(k, Narrowed<kFormat>(relu && value < 0 ? 0.0f : value));  // A NaN stays.
       }
       if (row + u * place.step < place.end) {
-        StoreRow(output, pass.output, place, row + u * place.step);
+        StoreRow(output, outputs, place, row + u * place.step);
       }
+    }
+    // The rows store their masks together: if each stored its own, the compiler would spill registers.
+    if (kAddsResidual && relu) {
+      StoreMasks<kBatch<kFormat>>(masks, relu_mask, place, row);
     }
   }
 }
 
 // How the backward pass finds where ReLU was active. kNone: there is no ReLU. kFromInput: from the output, which is
-// computed again from the input. kFromOutput: from the stored output.
-enum class Mask { kNone, kFromInput, kFromOutput };
+// computed again from the input. kStored: from the mask that the forward pass has stored.
+enum class Mask { kNone, kFromInput, kStored };
+
+// Sets the elements to 0 whose bits in `mask` are 0.
+template <typename T>
+__device__ void KeepWhere(uint32_t mask, Side<T>& side) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if ((mask >> k & 1) == 0) {
+      side.Set(k, 0);
+    }
+  }
+}
 
 struct AddSums {
   __device__ void operator()(Cell& mine, const Cell& other, float /*kept*/, float /*added*/) const {
@@ -150,7 +169,7 @@ struct AddSums {
 };
 
 // Sums two quantities over each slice: the masked gradient, which is 0 where ReLU was inactive, and its product with
-// (input - mean). With kFromOutput, also stores the masked gradient.
+// (input - mean). With kStored, also stores the masked gradient.
 template <Format kFormat, Mask kMask>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     SumGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
@@ -161,16 +180,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
     Side<T> input[kBatch<kFormat>];
     Side<T> gradient[kBatch<kFormat>];
-    Side<T> output[kBatch<kFormat>];
+    uint32_t masks[kBatch<kFormat>];
     LoadRows(pass.gradient, place, row, gradient);
     LoadRows(pass.norm.input, place, row, input);
-    if constexpr (kMask == Mask::kFromOutput) {
-      LoadRows(pass.output, place, row, output);
+    if constexpr (kMask == Mask::kStored) {
+      LoadMasks(pass.relu_mask, place, row, masks);
     }
 #pragma unroll
     for (int u = 0; u < kBatch<kFormat>; ++u) {
       if (row + u * place.step >= place.end) {
         continue;
+      }
+      if constexpr (kMask == Mask::kStored) {
+        KeepWhere(masks[u], gradient[u]);
       }
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
@@ -178,16 +200,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
         if (kMask == Mask::kFromInput && affine(value, k) <= LargestZero<kFormat>()) {
           gradient[u].Set(k, 0);
         }
-        if constexpr (kMask == Mask::kFromOutput) {
-          if (Widened<kFormat>(output[u].At(k)) <= 0) {
-            gradient[u].Set(k, 0);
-          }
-        }
         const float passed = Widened<kFormat>(gradient[u].At(k));
         sums.a.values[k] += passed;
         sums.b.values[k] += passed * (value - affine.mean.values[k]);
       }
-      if constexpr (kMask == Mask::kFromOutput) {
+      if constexpr (kMask == Mask::kStored) {
         StoreRow(gradient[u], pass.residual_gradient, place, row + u * place.step);
       }
     }
@@ -294,20 +311,20 @@ int RunForward(const CudaBatchNormForward& pass, void* stream) {
   if (error != cudaSuccess) {
     return error;
   }
-  return pass.norm.adds_residual ? Launch(Normalize<kFormat, true>, NumBlocks(spread), stream, pass, spread)
-                                 : Launch(Normalize<kFormat, false>, NumBlocks(spread), stream, pass, spread);
+  const auto normalize = pass.norm.adds_residual ? Normalize<kFormat, true> : Normalize<kFormat, false>;
+  return Launch(normalize, NumBlocks(spread), stream, pass.norm, spread, pass.residual, pass.output, pass.relu_mask);
 }
 
 template <Format kFormat>
 int RunBackward(const CudaBatchNormBackward& pass, void* stream) {
   const CudaBatchNorm& norm = pass.norm;
-  const void* const others[] = {pass.gradient, pass.output, pass.residual_gradient, pass.input_gradient};
+  const void* const others[] = {pass.gradient, pass.residual_gradient, pass.input_gradient};
   const BatchNormSplit summing = SplitOf(norm, kBatchNormSumBlocks, others);
   const BatchNormSplit spread = SplitOf(norm, kSpreadBlocks, others);
-  const Mask mask = !norm.relu ? Mask::kNone : norm.adds_residual ? Mask::kFromOutput : Mask::kFromInput;
+  const Mask mask = !norm.relu ? Mask::kNone : norm.adds_residual ? Mask::kStored : Mask::kFromInput;
   const auto sum = mask == Mask::kNone        ? SumGradients<kFormat, Mask::kNone>
                    : mask == Mask::kFromInput ? SumGradients<kFormat, Mask::kFromInput>
-                                              : SumGradients<kFormat, Mask::kFromOutput>;
+                                              : SumGradients<kFormat, Mask::kStored>;
   int error = Launch(sum, NumBlocks(summing), stream, pass, summing);
   if (error == cudaSuccess) {
     error = Launch(FinishGradients, NumFinalBlocks(norm), stream, pass, summing);
@@ -316,7 +333,7 @@ int RunBackward(const CudaBatchNormBackward& pass, void* stream) {
     return error;
   }
   const void* const masked = pass.residual_gradient;
-  const void* const gradients = mask == Mask::kFromOutput ? masked : pass.gradient;
+  const void* const gradients = mask == Mask::kStored ? masked : pass.gradient;
   const float* const coefficients = norm.scratch + 2 * summing.slices * norm.channels;
   const auto give = mask == Mask::kFromInput ? SpreadGradients<kFormat, true> : SpreadGradients<kFormat, false>;
   return Launch(give, NumBlocks(spread), stream, pass, spread, gradients, coefficients);

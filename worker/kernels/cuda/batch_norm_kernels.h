@@ -9,7 +9,11 @@
 //
 // The input is a row-major matrix (R, C), with one row per pixel and one column per channel. This is how images (B, C,
 // H, W) lie in channels-last memory; R is B * H * W. All pointers are to device memory. 16-byte accesses are used if C
-// is a multiple of 8 and all pointers are multiples of 16; otherwise elements are accessed one by one.
+// is a multiple of 8 and all pointers to numbers are multiples of 16; otherwise elements are accessed one by one.
+//
+// If there are a ReLU and a residual, the forward pass stores where ReLU passes the gradient: where its output is above
+// 0 or NaN. This mask is a row-major matrix of bytes (R, BatchNormMaskColumns(C)) with one bit for each element. Bit k
+// of the byte (r, p) belongs to row r and channel 8 * p + k. Bits beyond the last channel are 0.
 namespace ampd::kernels {
 
 // What the forward and the backward pass share. Vectors have C numbers.
@@ -35,16 +39,17 @@ struct CudaBatchNormForward {
   float* running_variance = nullptr;  // Null: not updated.
   const void* residual = nullptr;     // (R, C), set if norm.adds_residual.
   void* output = nullptr;             // (R, C)
+  uint8_t* relu_mask = nullptr;       // Written, and needed, if there are a ReLU and a residual.
 };
 
 struct CudaBatchNormBackward {
   CudaBatchNorm norm;
-  const void* gradient = nullptr;     // Of the output, (R, C).
-  const void* output = nullptr;       // Of the forward pass, (R, C). Read if there are a ReLU and a residual.
-  void* residual_gradient = nullptr;  // (R, C). Written, and needed, if there are a ReLU and a residual.
-  void* input_gradient = nullptr;     // (R, C); null: not requested.
-  float* weight_gradient = nullptr;   // Null: not requested.
-  float* bias_gradient = nullptr;     // Null: not requested.
+  const void* gradient = nullptr;      // Of the output, (R, C).
+  const uint8_t* relu_mask = nullptr;  // Of the forward pass. Read if there are a ReLU and a residual.
+  void* residual_gradient = nullptr;   // (R, C). Written, and needed, if there are a ReLU and a residual.
+  void* input_gradient = nullptr;      // (R, C); null: not requested.
+  float* weight_gradient = nullptr;    // Null: not requested.
+  float* bias_gradient = nullptr;      // Null: not requested.
 };
 
 // How the matrix is divided among thread blocks. A block has `lanes` neighbouring threads along the channels, with 8
@@ -63,6 +68,9 @@ inline constexpr int64_t kBatchNormThreads = 256;
 // The number of blocks that sum: as many as an H100 runs at once. With more blocks there would only be more partial
 // sums.
 inline constexpr int64_t kBatchNormSumBlocks = 528;
+
+// The number of columns of ReLU's mask.
+constexpr int64_t BatchNormMaskColumns(int64_t channels) { return (channels + kBatchNormPack - 1) / kBatchNormPack; }
 
 // Divides the matrix into slices so that there are about `num_blocks` blocks, but every thread has at least a few rows.
 inline BatchNormSplit SplitBatchNorm(int64_t rows, int64_t channels, int64_t num_blocks) {
@@ -96,9 +104,9 @@ struct CudaBatchNormKernels {
   // does, with the unbiased variance.
   int (*forward)(const CudaBatchNormForward* pass, void* stream);
 
-  // Sets the requested gradients. ReLU blocks the gradient where its output is 0 or less. Without a residual, the
-  // output is not read but computed again from the input. Reads gradient and input twice; with ReLU and residual, the
-  // second time reads `residual_gradient` in place of `gradient`.
+  // Sets the requested gradients. ReLU blocks the gradient where its output is 0 or less. With ReLU and residual,
+  // `relu_mask` says where; without a residual, the output is computed again from the input. Reads gradient and input
+  // twice; with ReLU and residual, the second time reads `residual_gradient` in place of `gradient`.
   int (*backward)(const CudaBatchNormBackward* pass, void* stream);
 };
 

@@ -192,6 +192,31 @@ __device__ void StoreRow(const Side<T>& side, void* data, const Place& place, in
   }
 }
 
+// Loads the thread's bytes of ReLU's mask (batch_norm_kernels.h) for its next rows, from `row` on. Rows beyond the end
+// are 0.
+template <int n>
+__device__ void LoadMasks(const uint8_t* data, const Place& place, int64_t row, uint32_t (&masks)[n]) {
+  const int64_t columns = BatchNormMaskColumns(place.channels);
+  const uint8_t* const first = data + row * columns + place.channel / kPack;
+#pragma unroll
+  for (int u = 0; u < n; ++u) {
+    masks[u] = row + u * place.step < place.end ? uint32_t{first[u * place.step * columns]} : 0u;
+  }
+}
+
+// Stores the thread's bytes for n rows. `masks` holds them, that of the first row in the lowest bits.
+template <int n>
+__device__ void StoreMasks(uint32_t masks, uint8_t* data, const Place& place, int64_t row) {
+  const int64_t columns = BatchNormMaskColumns(place.channels);
+  uint8_t* const first = data + row * columns + place.channel / kPack;
+#pragma unroll
+  for (int u = 0; u < n; ++u) {
+    if (row + u * place.step < place.end) {
+      first[u * place.step * columns] = static_cast<uint8_t>(masks >> (kPack * u));
+    }
+  }
+}
+
 // Returns the thread's part of a vector that has one number per channel; all numbers are `missing` if the vector is
 // null.
 __device__ inline Pack LoadChannels(const float* vector, const Place& place, float missing) {

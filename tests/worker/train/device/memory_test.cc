@@ -619,7 +619,8 @@ TEST(EstimateRun, WhatAFusedBatchNormKeepsIsExact) {
       EXPECT_LT(fused.nodes().size(), plain.nodes().size() + (adds || relu ? 0 : 1));
       const int64_t kept = MeasuredKept(fused, registry, /*channels_last=*/true);
       EXPECT_EQ(graph::EstimateRun(fused, 1).after_forward.total(), kept) << adds << relu;
-      EXPECT_LE(kept, MeasuredKept(plain)) << adds << relu;
+      const int64_t mask = adds && relu ? 2 * 4 * 4 : 0;  // One byte for the eight channels of a pixel.
+      EXPECT_LE(kept, MeasuredKept(plain) + mask) << adds << relu;
     }
   }
 }
