@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,11 +15,13 @@ namespace ampd::graph {
 namespace {
 
 constexpr std::string_view kVectors[] = {"weight", "bias", "running_mean", "running_var"};
+constexpr const char* kNumResults = "num_results";
 constexpr std::string_view kStatistics[] = {"running_mean", "running_var"};
 
-// How often a value is read, and the last node that reads it.
+// How often a value is read, and the first and the last node that read it. An output counts as one more read.
 struct ReadCounts {
   int count = 0;
+  size_t first = 0;
   size_t last = 0;
 };
 
@@ -27,7 +30,7 @@ std::vector<ReadCounts> ReadsOf(const Graph& program) {
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     for (const ValueId use : program.nodes()[i].Uses()) {
       ReadCounts& of_value = reads[static_cast<size_t>(use.index)];
-      of_value = {of_value.count + 1, i};
+      of_value = {of_value.count + 1, of_value.count == 0 ? i : of_value.first, i};
     }
   }
   for (const Output& output : program.outputs()) {
@@ -164,12 +167,17 @@ class Fusion {
       const Operand* const operand = node.Find(name);
       return Argument{name, operand == nullptr ? Operand() : *operand};
     };
-    node.arguments = {
-        take("input"),         take("weight"),
-        take("bias"),          take("running_mean"),
-        take("running_var"),   {"residual", chain.residual.has_value() ? Operand(*chain.residual) : Operand()},
-        take("momentum"),      take("eps"),
-        take("cudnn_enabled"), {"relu", chain.relu}};
+    node.arguments = {take("input"),
+                      take("weight"),
+                      take("bias"),
+                      take("running_mean"),
+                      take("running_var"),
+                      {"residual", chain.residual.has_value() ? Operand(*chain.residual) : Operand()},
+                      take("momentum"),
+                      take("eps"),
+                      take("cudnn_enabled"),
+                      {"relu", chain.relu},
+                      {kNumResults, int64_t{1}}};
     node.op = std::string(kFusedBatchNorm);
     node.outputs = program_.nodes()[chain.last].outputs;
     return node;
@@ -180,8 +188,53 @@ class Fusion {
   std::vector<bool> is_taken_;
 };
 
+// Gives each fused node with an addition and a ReLU a second result, if two nodes read its result.
+class ResultSplit {
+ public:
+  explicit ResultSplit(const Graph& program) : program_(program), reads_(ReadsOf(program)) {}
+
+  Graph Run() && {
+    Rewriter rewriter(program_);
+    std::map<ValueId, ValueId> seconds;  // Second results by first result, until a node has read the first one.
+    for (const Node& node : program_.nodes()) {
+      Node kept = node;
+      if (HasTwoReaders(node)) {
+        const Value& result = program_.value(node.outputs[0]);
+        kept.outputs.push_back(rewriter.AddValue(result.name, result.type));
+        kept.Set(kNumResults, int64_t{2});
+        seconds[kept.outputs[0]] = kept.outputs[1];
+      }
+      rewriter.Keep(std::move(kept));
+      for (const ValueId use : node.Uses()) {
+        if (const auto second = seconds.find(use); second != seconds.end()) {
+          rewriter.ReplaceUses(use, second->second);  // From here on, for the other reader.
+          seconds.erase(second);
+        }
+      }
+    }
+    return std::move(rewriter).Finish();
+  }
+
+ private:
+  bool HasTwoReaders(const Node& node) const {
+    if (node.op != kFusedBatchNorm || node.outputs.size() != 1 || node.Find("relu") == nullptr ||
+        *node.Find("relu") != Operand(true) || !node.ValueOf("residual").has_value()) {
+      return false;
+    }
+    const ReadCounts& reads = reads_[static_cast<size_t>(node.outputs[0].index)];
+    const auto suits = [&](size_t reader) {
+      const Node& other = program_.nodes()[reader];
+      return !other.without_gradient && other.segment == node.segment;
+    };
+    return reads.count == 2 && reads.first != reads.last && suits(reads.first) && suits(reads.last);
+  }
+
+  const Graph& program_;
+  const std::vector<ReadCounts> reads_;
+};
+
 }  // namespace
 
-Graph WithFusedBatchNorms(const Graph& program) { return Fusion(program).Run(); }
+Graph WithFusedBatchNorms(const Graph& program) { return ResultSplit(Fusion(program).Run()).Run(); }
 
 }  // namespace ampd::graph

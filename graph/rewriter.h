@@ -34,6 +34,8 @@ class Rewriter {
   void Keep(Node node);
   // Appends a node with one new output, and returns that output. The name gets a suffix if it is already used.
   ValueId Emit(Node node, std::string_view output_name, TensorType type);
+  // Adds a value that a later node defines. The name gets a suffix if it is already used.
+  ValueId AddValue(std::string_view name, TensorType type) { return target_.AddValue(name, std::move(type)); }
   // Replaces `from` by `to` in every later node and in the graph's outputs. Also replaces values that an earlier
   // ReplaceUses replaced by `from`.
   void ReplaceUses(ValueId from, ValueId to);

@@ -56,6 +56,9 @@ int64_t OpMemory::Bytes(ValueId value) const { return Elements(value) * ItemSize
 int64_t OpMemory::WideBytes(ValueId value) const { return Elements(value) * static_cast<int64_t>(sizeof(float)); }
 
 std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const {
+  if (node.op == kFusedBatchNorm && output != node.outputs[0]) {
+    return node.outputs[0];  // The second of two equal results.
+  }
   const auto shown = node.ValueOf(RowOf(node)->views);
   if (!shown.has_value() || graph_.type(*shown).dtype != graph_.type(output).dtype) {
     return std::nullopt;

@@ -132,8 +132,8 @@ class Traffic {
         kept_bytes += ops_.Bytes(*kept.value);
       }
     }
-    if (IsBatchNorm(node)) {  // Gradient and input are read twice, but a saved result once.
-      return moved + kept_bytes + 2 * incoming + ops_.Bytes(*node.ValueOf("input"));
+    if (IsBatchNorm(node)) {  // The input is read twice, and so is the gradient, or the masked sum of two gradients.
+      return moved + kept_bytes + incoming + ops_.Bytes(node.outputs[0]) + ops_.Bytes(*node.ValueOf("input"));
     }
     return moved + kept_bytes + incoming * (IsProduct(node) ? std::max<int64_t>(num_gradients, 1) : 1);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,57 @@ TEST(WithFusedBatchNorms, AValueWithTwoReadersStays) {
               ElementsAre("batch_norm_add_relu", "relu.default"));
 }
 
+// The number of results of the fused node in a graph. Before the fusion, the graph has a norm, an addition, a ReLU, and
+// the nodes that `add` adds behind them.
+template <typename Add>
+size_t NumResultsWith(const Add& add, const std::vector<std::string>& segments = {}) {
+  GraphBuilder b("one");
+  const ValueId x = b.Input("x", ImagesOf(Dtype::kFloat32));
+  b.Output("y", add(b, b.Relu("relu", b.Add("", b.BatchNorm2d("relu.bn", x), x))));
+  const Graph fused = WithFusedBatchNorms(*WithCheckpointSegments(std::move(b).Build().value(), segments));
+  EXPECT_TRUE(fused.Check().ok()) << fused.Check();
+  EXPECT_EQ(fused.nodes()[0].op, kFusedBatchNorm);
+  EXPECT_TRUE(*fused.nodes()[0].Find("num_results") == Operand(static_cast<int64_t>(fused.nodes()[0].outputs.size())));
+  return fused.nodes()[0].outputs.size();
+}
+
+TEST(WithFusedBatchNorms, TwoReadersOfAResultGetOneEach) {
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) { return b.Add("", Conv(b, "conv", y), y); }), 2u);
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) { return b.Add("", b.BatchNorm2d("bn", y), y); }), 1u)
+      << "both become one node";
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) { return Conv(b, "conv", y); }), 1u);
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) { return b.Mul("", y, y); }), 1u);
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) {
+              const ValueId z = b.Add("", Conv(b, "conv1", y), y);
+              return b.Add("", z, Conv(b, "conv2", y));
+            }),
+            1u)
+      << "three readers";
+  EXPECT_EQ(NumResultsWith([](GraphBuilder& b, ValueId y) {
+              b.Output("too", y);
+              return Conv(b, "conv", y);
+            }),
+            1u)
+      << "an output";
+}
+
+TEST(WithFusedBatchNorms, ReadersInAnotherCheckpointSegmentShareTheResult) {
+  const auto add = [](GraphBuilder& b, ValueId y) {
+    return b.Mul("", Conv(b, "next.conv1", y), Conv(b, "next.conv2", y));
+  };
+  EXPECT_EQ(NumResultsWith(add), 2u);
+  EXPECT_EQ(NumResultsWith(add, {"next"}), 1u);
+  EXPECT_EQ(NumResultsWith(add, {"next.conv2"}), 1u);
+  EXPECT_EQ(NumResultsWith(add, {"relu"}), 1u);
+}
+
+TEST(WithFusedBatchNorms, ANormWithoutAnAdditionHasOneResult) {
+  GraphBuilder b("one");
+  const ValueId y = b.Relu("relu", b.BatchNorm2d("bn", b.Input("x", ImagesOf(Dtype::kFloat32))));
+  b.Output("y", b.Add("", Conv(b, "conv", y), y));
+  EXPECT_EQ(WithFusedBatchNorms(std::move(b).Build().value()).nodes()[0].outputs.size(), 1u);
+}
+
 TEST(WithFusedBatchNorms, AnAdditionOfAnotherTypeOrScaledStays) {
   const auto adds = [](Operand other, Operand alpha) {
     GraphBuilder b("one");
@@ -164,6 +216,11 @@ TEST(OpMemory, AFusedNormSavesAMaskOnlyForReluBehindAnAddition) {
         savers.push_back(node.module_path);
       }
     }
+    for (const ValueId output : node.outputs) {
+      const bool is_second = output != node.outputs[0];
+      EXPECT_EQ(memory.ShownBy(node, output), is_second ? std::optional(node.outputs[0]) : std::nullopt);
+      EXPECT_FALSE(is_second && node.module_path != "bn2");
+    }
     if (node.op == kFusedBatchNorm) {
       const auto residual = node.ValueOf("residual");
       const bool passes = residual.has_value() && memory.PassesGradient(node, *residual);
@@ -173,6 +230,7 @@ TEST(OpMemory, AFusedNormSavesAMaskOnlyForReluBehindAnAddition) {
     }
   }
   EXPECT_THAT(savers, ElementsAre("bn2"));
+  EXPECT_EQ(fused.nodes()[5].outputs.size(), 2u);
 }
 
 TEST(ComputedBy, AFusedNormIsABatchNorm) { EXPECT_EQ(ComputedBy(kFusedBatchNorm), "aten.batch_norm.default"); }

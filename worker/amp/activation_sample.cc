@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "ATen/ops/as_strided.h"
+#include "graph/fused_batch_norms.h"
 #include "graph/op_table.h"
 
 namespace ampd::amp {
@@ -235,9 +236,11 @@ ValueId ActivationSampler::OriginOf(ValueId value) const {
     }
     value = *bad;
   }
-  // The fused op computes a sum and its norm. If the sum has non-finite numbers, the fault began in the sum.
+  // Two fused ops have two results. One computes a sum and its norm; if the sum has non-finite numbers, the fault began
+  // in the sum. The other one returns the same numbers twice, and the first result has the name of the model's value.
   const Node* const node = MakerOf(value);
-  return node != nullptr && node->op == kAddNorm && FactsOf(node->outputs[0]).has_fault() ? node->outputs[0] : value;
+  const bool has_two = node != nullptr && (node->op == kAddNorm || node->op == graph::kFusedBatchNorm);
+  return has_two && FactsOf(node->outputs[0]).has_fault() ? node->outputs[0] : value;
 }
 
 ActivationFault ActivationSampler::FaultAt(FaultKind kind, ValueId value) const {

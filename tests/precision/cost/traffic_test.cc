@@ -93,6 +93,35 @@ TEST(Traffic, OfASmallNetwork_IsWhatIsCountedByHand) {
                                         (2 * logits + x + weight) + /*gradients*/ (weight + bias));
 }
 
+// A norm, an addition and a ReLU, whose result two nodes read.
+//
+// Forward, the separate ops move eight images. The norm reads its input twice and writes its result; the addition reads
+// two and writes one; the ReLU reads one and writes one. The fused norm reads its input twice and the addend once, and
+// writes its result and the mask.
+//
+// Backward, the separate ops move eleven images. Autograd reads two gradients and writes their sum; the ReLU reads its
+// gradient and its result and writes one; the norm reads its gradient and its input twice and writes one. The fused
+// norm reads two gradients, its input and the mask, writes the masked sum, reads it and the input again, and writes
+// one.
+TEST(Traffic, OfAFusedNormWithTwoReaders_IsWhatIsCountedByHand) {
+  graph::GraphBuilder b("net");
+  const graph::Conv2dOptions conv = {.out_channels = 8, .kernel_size = 1, .bias = false};
+  const graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 3, 4, 4}});
+  const graph::ValueId addend = b.Conv2d("conv2", x, conv);
+  const graph::ValueId y = b.Relu("relu", b.Add("", b.BatchNorm2d("bn", b.Conv2d("conv1", x, conv)), addend));
+  const graph::ValueId sum = b.Add("", b.Conv2d("conv3", y, conv), y);
+  b.Output("logits", b.Linear("fc", b.Flatten("", b.GlobalAvgPool2d("pool", sum)), 4));
+  const graph::Graph net = std::move(b).Build().value();
+  const graph::Graph train = TrainedPrograms::Of(net, /*evaluates=*/false)->train;
+  const auto traffic = [](const graph::Graph& program) {
+    return graph::EstimateTraffic(program, /*batch_size=*/2, /*has_loss_kernels=*/false);
+  };
+  const graph::StepTraffic separate = traffic(train), fused = traffic(graph::WithFusedBatchNorms(train));
+  const int64_t image = 2 * 8 * 4 * 4 * 4, mask = 2 * 4 * 4;
+  EXPECT_EQ(separate.forward_bytes - fused.forward_bytes, 8 * image - (4 * image + mask));
+  EXPECT_EQ(separate.backward_bytes - fused.backward_bytes, 11 * image - (7 * image + mask));
+}
+
 TEST(Traffic, Gpt2HasAtMostFiftyFivePercentOfItWithFusedOps) {
   v1::Gpt2Spec spec;
   spec.set_dropout(0);
@@ -101,8 +130,8 @@ TEST(Traffic, Gpt2HasAtMostFiftyFivePercentOfItWithFusedOps) {
   EXPECT_LE(PrintAndCompare("GPT-2 124M, 8 x 1024 tokens", *gpt2, 8), 0.55);
 }
 
-// The goal was 75%. Most of the remaining traffic comes from convolutions, which fused norms do not reduce.
-TEST(Traffic, ResNet50HasAtMostEightyOnePercentOfItWithFusedOps) {
+// Most of the remaining traffic comes from convolutions, which fused norms do not reduce.
+TEST(Traffic, ResNet50HasAtMostThreeQuartersOfItWithFusedOps) {
   const auto resnet = models::BuildResnet({.widths = {64, 128, 256, 512},
                                            .blocks = {3, 4, 6, 3},
                                            .bottlenecks = true,
@@ -111,7 +140,7 @@ TEST(Traffic, ResNet50HasAtMostEightyOnePercentOfItWithFusedOps) {
                                            .image_size = 32,
                                            .num_classes = 10});
   ASSERT_TRUE(resnet.ok()) << resnet.status();
-  EXPECT_LE(PrintAndCompare("ResNet-50, 256 images of 3 x 32 x 32", *resnet, 256), 0.81);
+  EXPECT_LE(PrintAndCompare("ResNet-50, 256 images of 3 x 32 x 32", *resnet, 256), 0.75);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "ATen/ops/randn.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder.h"
+#include "graph/fused_batch_norms.h"
 #include "models/bert.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
@@ -251,6 +252,25 @@ TEST(ActivationFault, ALossThatIsNotFiniteIsFollowedToWhereThatBegins) {
   EXPECT_EQ(fault->value, "images");
   EXPECT_EQ(engine->FindActivationFault({BatchOf(1)}, 7), std::nullopt);
   EXPECT_EQ(DigestOf(*engine), before);
+}
+
+// The second result of a fused norm has the same numbers as the first, but a name that the model does not have.
+TEST(ActivationFault, OfTheSecondResultOfAFusedNormHasTheNameOfTheFirst) {
+  GraphBuilder b("norm");
+  const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 1, 1}});
+  const ValueId y = b.Relu("relu", b.Add("", b.BatchNorm2d("bn", x), x));
+  b.Output("sum", b.Add("", b.Relu("other", y), y));
+  const graph::Graph program = graph::WithFusedBatchNorms(std::move(b).Build().value());
+  const std::vector<ValueId>& results = program.nodes()[0].outputs;
+  ASSERT_EQ(results.size(), 2u);
+  ActivationSampler sampler(program);
+  const at::Tensor infinite = at::full({1, 2, 1, 1}, std::numeric_limits<float>::infinity());
+  sampler.Observe(results[0], infinite);
+  sampler.Observe(results[1], infinite);
+  sampler.Observe(program.outputs()[0].value, infinite);
+  ASSERT_TRUE(sampler.Fault().has_value());
+  EXPECT_EQ(sampler.Fault()->value, program.value(y).name);
+  EXPECT_EQ(sampler.Fault()->module, "bn");
 }
 
 TEST(ActivationFault, LookingWritesNoRunningStatistics) {

@@ -52,6 +52,18 @@ graph::Graph NormAndDropout() {
   return *std::move(b).Build();
 }
 
+// A residual block whose result has two readers.
+graph::Graph Residual() {
+  GraphBuilder b("residual");
+  const graph::Conv2dOptions conv = {.out_channels = 8, .kernel_size = 3, .padding = 1, .bias = false};
+  ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, kImageSize, kImageSize}});
+  x = b.Conv2d("stem", x, conv);
+  x = b.Relu("relu", b.Add("", b.BatchNorm2d("norm", b.Conv2d("conv", x, conv)), x));
+  x = b.Add("", b.BatchNorm2d("next.norm", b.Conv2d("next.conv", x, conv)), x);
+  b.Output("logits", b.Linear("head", b.Flatten("flatten", b.GlobalAvgPool2d("pool", x)), kClasses));
+  return *std::move(b).Build();
+}
+
 graph::Graph Gan() {
   return models::BuildGan({.noise_features = 4, .generator_width = 8, .discriminator_width = 2}).value();
 }
@@ -173,6 +185,14 @@ TEST_P(CapturedPresetTest, MicroBatchesAreSummedAndEachDrawsItsOwnNumbers) {
   Make(NormAndDropout(), Preset(GetParam()));
   for (int i = 0; i < kWarmUps + 3; ++i) {
     Step({RandomBatch(), RandomBatch(), RandomBatch()});
+  }
+  EXPECT_EQ(GraphCounts().replays, 3);
+}
+
+TEST_P(CapturedPresetTest, TwoGradientsOfANormAreAddedInReplays) {
+  Make(Residual(), Preset(GetParam()));
+  for (int i = 0; i < kWarmUps + 3; ++i) {
+    Step({RandomBatch()});
   }
   EXPECT_EQ(GraphCounts().replays, 3);
 }

@@ -133,7 +133,7 @@ TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
   }
 }
 
-// A residual block with a norm on each branch, and a head.
+// Two residual blocks and a head. The first block has a norm on each branch, and its result has two readers.
 graph::Graph ResidualNet() {
   graph::GraphBuilder b("residual");
   const graph::ValueId images =
@@ -143,6 +143,7 @@ graph::Graph ResidualNet() {
   graph::ValueId x = b.Relu("block.relu1", b.BatchNorm2d("block.bn1", b.Conv2d("block.conv1", stem, conv)));
   x = b.BatchNorm2d("block.bn2", b.Conv2d("block.conv2", x, conv));
   x = b.Relu("block.relu2", b.Add("block", x, b.BatchNorm2d("block.bn3", b.Conv2d("block.conv3", stem, conv))));
+  x = b.Relu("next.relu", b.Add("next", b.BatchNorm2d("next.bn", b.Conv2d("next.conv", x, conv)), x));
   b.Output("logits", b.Linear("head", b.Flatten("flatten", b.GlobalAvgPool2d("pool", x)), kClasses));
   return std::move(b).Build().value();
 }
@@ -150,6 +151,7 @@ graph::Graph ResidualNet() {
 // Launches of emulated kernels.
 struct Launches {
   int norms = 0;  // Batch norms run forward.
+  int sums = 0;   // Batch norms run backward that add two gradients.
   int copies = 0;
 };
 
@@ -167,6 +169,10 @@ const kernels::CudaKernels* CountingKernels(Launches** count) {
     counting.forward = [](const kernels::CudaBatchNormForward* pass, void* stream) {
       ++launches.norms;
       return uncounted->forward(pass, stream);
+    };
+    counting.backward = [](const kernels::CudaBatchNormBackward* pass, void* stream) {
+      launches.sums += pass->second_gradient != nullptr ? 1 : 0;
+      return uncounted->backward(pass, stream);
     };
     emulated.batch_norm = &counting;
     uncounted_copy = emulated.copy;
@@ -205,7 +211,8 @@ TEST_P(FusedBatchNormsTest, FollowTheCpuEngine) {
     const StepResult actual = cuda->Step({batch});
     EXPECT_NEAR(actual.loss, expected.loss, tolerance);
     EXPECT_NEAR(actual.grad_norm, expected.grad_norm, 3 * tolerance * expected.grad_norm);
-    EXPECT_EQ(launches_->norms, 4 * step) << "all norms are fused";
+    EXPECT_EQ(launches_->norms, 5 * step) << "all norms are fused";
+    EXPECT_EQ(launches_->sums, step) << "only the first block's result has two readers";
     EXPECT_EQ(launches_->copies, 2 * step) << "statistics are kept and restored in one launch each";
   }
   const EngineState expected = cpu->ExportState();
@@ -215,7 +222,7 @@ TEST_P(FusedBatchNormsTest, FollowTheCpuEngine) {
         << name;
   }
   cuda->Evaluate(RandomBatch());
-  EXPECT_EQ(launches_->norms, 12) << "an evaluation has no norm in training mode";
+  EXPECT_EQ(launches_->norms, 15) << "an evaluation has no norm in training mode";
 }
 
 TEST_P(FusedBatchNormsTest, ASkippedStepRestoresTheStatistics) {
@@ -231,6 +238,7 @@ TEST_P(FusedBatchNormsTest, ASkippedStepRestoresTheStatistics) {
   }
 }
 
+// The result of a segment has one gradient, which autograd adds up. Without the segment, the kernels add it up.
 TEST_P(FusedBatchNormsTest, CheckpointSegmentsChangeNoBit) {
   const auto plain = Make(true);
   const auto segmented = Make(true, {"block"});
@@ -239,7 +247,8 @@ TEST_P(FusedBatchNormsTest, CheckpointSegmentsChangeNoBit) {
     const Batch batch = RandomBatch();
     EXPECT_EQ(segmented->Step({batch}).loss, plain->Step({batch}).loss);
   }
-  EXPECT_EQ(launches_->norms, 2 * (4 + 4 + 3)) << "the block's norms run again in the backward pass";
+  EXPECT_EQ(launches_->norms, 2 * (5 + 5 + 3)) << "the block's norms run again in the backward pass";
+  EXPECT_EQ(launches_->sums, 2) << "only without the segment";
   ExpectSameBits(*plain, *segmented);
 }
 

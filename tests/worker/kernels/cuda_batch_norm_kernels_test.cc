@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/worker/kernels/cuda_fixture.h"
@@ -48,9 +50,10 @@ struct Case {
   size_t Elements() const { return static_cast<size_t>(rows * channels); }
 };
 
-// The numbers on which both passes work. Matrices hold numbers of the format.
+// The numbers on which both passes work. Matrices hold numbers of the format. `second_gradient` is empty if the output
+// has only one gradient.
 struct Inputs {
-  std::vector<float> input, residual, gradient, weight, bias, running_mean, running_variance;
+  std::vector<float> input, residual, gradient, second_gradient, weight, bias, running_mean, running_variance;
 };
 
 std::vector<float> Matrix(uint64_t seed, const Case& one) {
@@ -66,6 +69,7 @@ Inputs InputsFor(const Case& one) {
   Inputs inputs = {.input = Matrix(1, one),
                    .residual = Matrix(2, one),
                    .gradient = Matrix(3, one),
+                   .second_gradient = {},
                    .weight = RandomNumbers(4, one.channels, -1, 1),
                    .bias = RandomNumbers(5, one.channels, -2, 0),
                    .running_mean = RandomNumbers(6, one.channels),
@@ -141,7 +145,8 @@ class CudaBatchNormKernelsTest : public CudaTest {
       return Guarded(numbers, one.format, one.misaligned_by);
     };
     const auto result = [&] { return Guarded(one.Elements(), one.format, one.misaligned_by); };
-    const Guarded input = matrix(inputs.input), residual = matrix(inputs.residual), gradient = matrix(inputs.gradient);
+    const Guarded input = matrix(inputs.input), residual = matrix(inputs.residual), gradient = matrix(inputs.gradient),
+                  second_gradient = matrix(inputs.second_gradient);
     const Guarded weight(inputs.weight, kWide), bias(inputs.bias, kWide), running_mean(inputs.running_mean, kWide),
         running_variance(inputs.running_variance, kWide), mean(channels, kWide), inverse_std(channels, kWide),
         scratch(static_cast<size_t>(BatchNormScratch(one.rows, one.channels)), kWide), weight_gradient(channels, kWide),
@@ -172,13 +177,15 @@ class CudaBatchNormKernelsTest : public CudaTest {
                                           .relu_mask = mask_bits};
     EXPECT_EQ(kernels_->batch_norm->forward(&forward, nullptr), 0);
     EXPECT_EQ(Unguarded(mask), masks_residual ? MaskOf(one, output.Read()) : Bytes()) << one.Name();
-    const CudaBatchNormBackward backward = {.norm = norm,
-                                            .gradient = gradient.at(),
-                                            .relu_mask = mask_bits,
-                                            .residual_gradient = masks_residual ? residual_gradient.at() : nullptr,
-                                            .input_gradient = input_gradient.at(),
-                                            .weight_gradient = weight_gradient.at<float>(),
-                                            .bias_gradient = bias_gradient.at<float>()};
+    const CudaBatchNormBackward backward = {
+        .norm = norm,
+        .gradient = gradient.at(),
+        .second_gradient = inputs.second_gradient.empty() ? nullptr : second_gradient.at(),
+        .relu_mask = mask_bits,
+        .residual_gradient = masks_residual ? residual_gradient.at() : nullptr,
+        .input_gradient = input_gradient.at(),
+        .weight_gradient = weight_gradient.at<float>(),
+        .bias_gradient = bias_gradient.at<float>()};
     EXPECT_EQ(kernels_->batch_norm->backward(&backward, nullptr), 0);
     scratch.Read();
     return {.mean = mean.Read(),
@@ -315,6 +322,42 @@ void ExpectSameBits(const Results& first, const Results& second) {
 TEST_F(CudaBatchNormKernelsTest, TheSameInputGivesTheSameBits) {
   const Case one = {.rows = 3000, .channels = 24, .format = Format::kBFloat16, .relu = true, .adds_residual = true};
   ExpectSameBits(Run(one), Run(one));
+}
+
+TEST_F(CudaBatchNormKernelsTest, TwoGradientsGiveTheBitsOfTheirRoundedSum) {
+  for (const Format format : kFormats) {
+    for (const auto& [rows, channels, misaligned_by] : std::vector<std::tuple<int64_t, int64_t, size_t>>{
+             {1, 8, 0}, {2, 64, 0}, {37, 13, 0}, {130, 72, 0}, {50, 16, 4}, {3000, 64, 0}}) {
+      const Case one = {.rows = rows,
+                        .channels = channels,
+                        .format = format,
+                        .relu = true,
+                        .adds_residual = true,
+                        .misaligned_by = misaligned_by};
+      SCOPED_TRACE(one.Name());
+      Inputs both = InputsFor(one);
+      both.second_gradient = Matrix(8, one);
+      Inputs sum = both;
+      sum.second_gradient.clear();
+      for (size_t i = 0; i < one.Elements(); ++i) {
+        sum.gradient[i] = static_cast<float>(Rounded(both.gradient[i] + both.second_gradient[i], format));
+      }
+      ExpectSameBits(Run(one, both), Run(one, sum));
+    }
+  }
+}
+
+// fp16 holds no number above 65504, so this sum is infinite. bf16 and fp32 hold it.
+TEST_F(CudaBatchNormKernelsTest, ASumOfTwoGradientsOverflowsLikeTheFormat) {
+  for (const Format format : kFormats) {
+    const Case one = {.rows = 20, .channels = 8, .format = format, .relu = true, .adds_residual = true};
+    Inputs inputs = InputsFor(one);
+    inputs.second_gradient = inputs.gradient;
+    inputs.residual[8 * 4 + 1] = 1024;  // ReLU passes the gradient of this element.
+    inputs.gradient[8 * 4 + 1] = inputs.second_gradient[8 * 4 + 1] = 0x1p15f;
+    const Results results = Run(one, inputs);
+    EXPECT_EQ(results.residual_gradient[8 * 4 + 1], format == Format::kFloat16 ? kInf : 0x1p16f) << one.Name();
+  }
 }
 
 // The first number of each channel is an outlier. The thread that reads it subtracts it from all its other numbers

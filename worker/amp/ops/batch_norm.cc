@@ -11,6 +11,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/relu.h"
+#include "ATen/ops/zeros_like.h"
 #include "graph/cost/op_memory.h"
 #include "graph/fused_batch_norms.h"
 #include "worker/amp/ops/device_kernels.h"
@@ -38,6 +39,7 @@ struct Options {
   double epsilon = 0;
   bool cudnn_enabled = true;
   bool relu = false;
+  int64_t num_results = 1;  // At most 2.
 };
 
 float* NumbersOf(const OptionalTensor& vector) {
@@ -81,8 +83,10 @@ at::Tensor MaskFor(const at::Tensor& input) {
 }
 
 struct FusedBatchNorm : Function<FusedBatchNorm> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
-                            const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
+  // Returns the result. Returns it twice, as two tensors with the same memory, if `options` ask for two results and
+  // there are a residual and a ReLU: only then can the kernels add two gradients.
+  static variable_list forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
+                               const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
     const bool has_mask = options.relu && residual.has_value();
     const at::Tensor mask = has_mask ? MaskFor(input) : at::Tensor();
     const at::Tensor statistics = Floats({2, input.size(1)}, input);
@@ -100,11 +104,12 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
     pass.output = output.mutable_data_ptr();
     pass.relu_mask = has_mask ? mask.mutable_data_ptr<uint8_t>() : nullptr;
     options.kernels->Check(options.kernels->table().batch_norm->forward(&pass, options.kernels->Stream()));
+    context->set_materialize_grads(false);
     context->save_for_backward({input, TensorOf(weight), TensorOf(bias), statistics, mask});
     context->saved_data["kernels"] = c10::IValue::make_capsule(options.kernels);
     context->saved_data["relu"] = options.relu;
     context->saved_data["has_residual"] = residual.has_value();
-    return output;
+    return has_mask && options.num_results == 2 ? variable_list{output, output.tensor_data()} : variable_list{output};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -113,12 +118,13 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
     const at::Tensor &input = saved[0], &mask = saved[4];
     const OptionalTensor weight = OptionalOf(saved[1]), bias = OptionalOf(saved[2]);
     const at::Tensor scratch = ScratchFor(input);
-    const at::Tensor gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const auto [gradient, second] = InKernelLayout(gradients, input);
     kernels::CudaBatchNormBackward pass;
     pass.norm = NormOf(input, weight, bias, saved[3], scratch);
     pass.norm.relu = context->saved_data["relu"].toBool();
     pass.norm.adds_residual = context->saved_data["has_residual"].toBool();
     pass.gradient = gradient.const_data_ptr();
+    pass.second_gradient = second.defined() ? second.const_data_ptr() : nullptr;
     Wanted wanted(*context, input, pass.norm.adds_residual, weight.has_value(), bias.has_value());
     if (mask.defined()) {
       wanted.residual = at::empty_like(input);
@@ -135,6 +141,19 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
   }
 
  private:
+  // Returns the gradients of the results in the layout of the kernels: the first is defined, the second may be
+  // undefined. Results that have no effect have gradients of 0.
+  static std::pair<at::Tensor, at::Tensor> InKernelLayout(variable_list gradients, const at::Tensor& input) {
+    std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
+    for (at::Tensor& gradient : gradients) {
+      gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast);
+    }
+    if (gradients.empty()) {
+      return {at::zeros_like(input), at::Tensor()};
+    }
+    return {gradients[0], gradients.size() == 2 ? gradients[1] : at::Tensor()};
+  }
+
   // Memory for the gradients that autograd needs. The kernels write the gradients. The residual's gradient is undefined
   // until the caller sets it.
   struct Wanted {
@@ -177,15 +196,15 @@ bool Suit(const at::Tensor& input, const OptionalTensor& residual, const Optiona
          IsVector(bias) && IsVector(options.running_mean) && IsVector(options.running_variance);
 }
 
-at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,
-                     const OptionalTensor& bias, const Options& options) {
+variable_list BatchNorm(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,
+                        const OptionalTensor& bias, const Options& options) {
   if (Suit(input, residual, weight, bias, options)) {
     return FusedBatchNorm::apply(input, residual, weight, bias, options);
   }
   const at::Tensor norm = at::batch_norm(input, weight, bias, options.running_mean, options.running_variance,
                                          /*training=*/true, options.momentum, options.epsilon, options.cudnn_enabled);
   const at::Tensor sum = residual.has_value() ? norm.add(*residual) : norm;
-  return options.relu ? at::relu(sum) : sum;
+  return {options.relu ? at::relu(sum) : sum};
 }
 
 OptionalTensor GivenTensor(const c10::IValue& value) { return value.toOptional<at::Tensor>(); }
@@ -204,10 +223,12 @@ void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& devi
                              .momentum = stack[6].toScalar().toDouble(),
                              .epsilon = stack[7].toScalar().toDouble(),
                              .cudnn_enabled = stack[8].toBool(),
-                             .relu = stack[9].toBool()};
-    at::Tensor result =
+                             .relu = stack[9].toBool(),
+                             .num_results = stack[10].toInt()};
+    variable_list results =
         BatchNorm(stack[0].toTensor(), GivenTensor(stack[5]), GivenTensor(stack[1]), GivenTensor(stack[2]), options);
-    stack = {std::move(result)};
+    results.resize(static_cast<size_t>(options.num_results), results[0]);  // Autograd adds gradients of one tensor.
+    stack.assign(results.begin(), results.end());
   });
 }
 

@@ -150,6 +150,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 // computed again from the input. kStored: from the mask that the forward pass has stored.
 enum class Mask { kNone, kFromInput, kStored };
 
+// Adds the elements of `other` to `side`, like an addition of two tensors of the format.
+template <Format kFormat>
+__device__ void AddSide(Side<Stored<kFormat>>& side, const Side<Stored<kFormat>>& other) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    side.Set(k, Narrowed<kFormat>(Widened<kFormat>(side.At(k)) + Widened<kFormat>(other.At(k))));
+  }
+}
+
 // Sets the elements to 0 whose bits in `mask` are 0.
 template <typename T>
 __device__ void KeepWhere(uint32_t mask, Side<T>& side) {
@@ -169,8 +178,8 @@ struct AddSums {
 };
 
 // Sums two quantities over each slice: the masked gradient, which is 0 where ReLU was inactive, and its product with
-// (input - mean). With kStored, also stores the masked gradient.
-template <Format kFormat, Mask kMask>
+// (input - mean). With kStored, also stores the masked gradient. `kAddsGradients`: the gradient is the sum of two.
+template <Format kFormat, Mask kMask, bool kAddsGradients>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     SumGradients(CudaBatchNormBackward pass, BatchNormSplit split) {
   using T = Stored<kFormat>;
@@ -180,8 +189,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   for (int64_t row = place.row; row < place.end; row += kBatch<kFormat> * place.step) {
     Side<T> input[kBatch<kFormat>];
     Side<T> gradient[kBatch<kFormat>];
+    Side<T> second[kBatch<kFormat>];
     uint32_t masks[kBatch<kFormat>];
     LoadRows(pass.gradient, place, row, gradient);
+    if constexpr (kAddsGradients) {
+      LoadRows(pass.second_gradient, place, row, second);
+    }
     LoadRows(pass.norm.input, place, row, input);
     if constexpr (kMask == Mask::kStored) {
       LoadMasks(pass.relu_mask, place, row, masks);
@@ -190,6 +203,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     for (int u = 0; u < kBatch<kFormat>; ++u) {
       if (row + u * place.step >= place.end) {
         continue;
+      }
+      if constexpr (kAddsGradients) {
+        AddSide<kFormat>(gradient[u], second[u]);
       }
       if constexpr (kMask == Mask::kStored) {
         KeepWhere(masks[u], gradient[u]);
@@ -318,13 +334,14 @@ int RunForward(const CudaBatchNormForward& pass, void* stream) {
 template <Format kFormat>
 int RunBackward(const CudaBatchNormBackward& pass, void* stream) {
   const CudaBatchNorm& norm = pass.norm;
-  const void* const others[] = {pass.gradient, pass.residual_gradient, pass.input_gradient};
+  const void* const others[] = {pass.gradient, pass.second_gradient, pass.residual_gradient, pass.input_gradient};
   const BatchNormSplit summing = SplitOf(norm, kBatchNormSumBlocks, others);
   const BatchNormSplit spread = SplitOf(norm, kSpreadBlocks, others);
   const Mask mask = !norm.relu ? Mask::kNone : norm.adds_residual ? Mask::kStored : Mask::kFromInput;
-  const auto sum = mask == Mask::kNone        ? SumGradients<kFormat, Mask::kNone>
-                   : mask == Mask::kFromInput ? SumGradients<kFormat, Mask::kFromInput>
-                                              : SumGradients<kFormat, Mask::kStored>;
+  const auto sum = mask == Mask::kNone               ? SumGradients<kFormat, Mask::kNone, false>
+                   : mask == Mask::kFromInput        ? SumGradients<kFormat, Mask::kFromInput, false>
+                   : pass.second_gradient == nullptr ? SumGradients<kFormat, Mask::kStored, false>
+                                                     : SumGradients<kFormat, Mask::kStored, true>;
   int error = Launch(sum, NumBlocks(summing), stream, pass, summing);
   if (error == cudaSuccess) {
     error = Launch(FinishGradients, NumFinalBlocks(norm), stream, pass, summing);

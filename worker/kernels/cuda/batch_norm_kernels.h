@@ -44,12 +44,13 @@ struct CudaBatchNormForward {
 
 struct CudaBatchNormBackward {
   CudaBatchNorm norm;
-  const void* gradient = nullptr;      // Of the output, (R, C).
-  const uint8_t* relu_mask = nullptr;  // Of the forward pass. Read if there are a ReLU and a residual.
-  void* residual_gradient = nullptr;   // (R, C). Written, and needed, if there are a ReLU and a residual.
-  void* input_gradient = nullptr;      // (R, C); null: not requested.
-  float* weight_gradient = nullptr;    // Null: not requested.
-  float* bias_gradient = nullptr;      // Null: not requested.
+  const void* gradient = nullptr;         // Of the output, (R, C).
+  const void* second_gradient = nullptr;  // (R, C), added to `gradient`. Null, unless there are a ReLU and a residual.
+  const uint8_t* relu_mask = nullptr;     // Of the forward pass. Read if there are a ReLU and a residual.
+  void* residual_gradient = nullptr;      // (R, C). Written, and needed, if there are a ReLU and a residual.
+  void* input_gradient = nullptr;         // (R, C); null: not requested.
+  float* weight_gradient = nullptr;       // Null: not requested.
+  float* bias_gradient = nullptr;         // Null: not requested.
 };
 
 // How the matrix is divided among thread blocks. A block has `lanes` neighbouring threads along the channels, with 8
@@ -104,9 +105,10 @@ struct CudaBatchNormKernels {
   // does, with the unbiased variance.
   int (*forward)(const CudaBatchNormForward* pass, void* stream);
 
-  // Sets the requested gradients. ReLU blocks the gradient where its output is 0 or less. With ReLU and residual,
+  // Sets the requested gradients. The gradient of the output is `gradient`; if there is a `second_gradient`, it is the
+  // sum of both, rounded to the format. ReLU blocks the gradient where its output is 0 or less. With ReLU and residual,
   // `relu_mask` says where; without a residual, the output is computed again from the input. Reads gradient and input
-  // twice; with ReLU and residual, the second time reads `residual_gradient` in place of `gradient`.
+  // twice; with ReLU and residual, the second time reads `residual_gradient` in place of the gradients.
   int (*backward)(const CudaBatchNormBackward* pass, void* stream);
 };
 

@@ -23,7 +23,7 @@ namespace ampd::kernels {
 
 // Incremented with every change to the rest of this file, to the other headers of this folder that it includes, to the
 // structs of step_math.h and step_control.h, to TensorRow or to Format.
-inline constexpr uint32_t kCudaKernelsVersion = 7;
+inline constexpr uint32_t kCudaKernelsVersion = 8;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: each tensor's first_chunk is the number of chunks

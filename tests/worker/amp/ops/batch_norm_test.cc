@@ -43,9 +43,10 @@ struct Case {
   }
 };
 
-// The leaf tensors of one forward and backward pass, and its result.
+// The leaf tensors of one forward and backward pass, and its results.
 struct Pass {
   at::Tensor input, residual, weight, bias, running_mean, running_variance, result;
+  at::Tensor second;  // The second of two results.
 };
 
 Pass LeavesFor(const Case& one) {
@@ -57,7 +58,8 @@ Pass LeavesFor(const Case& one) {
           .bias = one.affine ? at::randn({channels}).requires_grad_() : at::Tensor(),
           .running_mean = one.tracks ? at::randn({channels}) : at::Tensor(),
           .running_variance = one.tracks ? at::rand({channels}) : at::Tensor(),
-          .result = {}};
+          .result = {},
+          .second = {}};
 }
 
 at::Tensor Copied(const at::Tensor& leaf) {
@@ -71,7 +73,8 @@ Pass CopyOf(const Pass& run) {
           .bias = Copied(run.bias),
           .running_mean = Copied(run.running_mean),
           .running_variance = Copied(run.running_variance),
-          .result = {}};
+          .result = {},
+          .second = {}};
 }
 
 std::optional<at::Tensor> OrNone(const at::Tensor& tensor) {
@@ -85,7 +88,7 @@ executor::OpRegistry Registry() {
   return registry;
 }
 
-void RunOurs(const Case& one, Pass& run) {
+void RunOurs(const Case& one, Pass& run, int64_t num_results = 1) {
   const executor::OpRegistry registry = Registry();
   std::vector<c10::IValue> stack = {run.input,
                                     OrNone(run.weight),
@@ -96,9 +99,12 @@ void RunOurs(const Case& one, Pass& run) {
                                     kMomentum,
                                     kEpsilon,
                                     true,
-                                    one.relu};
+                                    one.relu,
+                                    num_results};
   (*registry.Find(graph::kFusedBatchNorm))(stack);
-  run.result = stack.at(0).toTensor();
+  ASSERT_EQ(stack.size(), static_cast<size_t>(num_results));
+  run.result = stack.front().toTensor();
+  run.second = stack.back().toTensor();
 }
 
 void RunLibTorchs(const Case& one, Pass& run) {
@@ -207,6 +213,68 @@ TEST(BatchNorm, GivesNoGradientWhereNoneIsNeeded) {
   EXPECT_FALSE(ours.input.grad().defined());
   EXPECT_FALSE(ours.weight.grad().defined());
   EXPECT_TRUE(at::equal(ours.bias.grad(), all.bias.grad()));
+}
+
+void ExpectSameGradients(const Pass& first, const Pass& second) {
+  EXPECT_TRUE(at::equal(first.result, second.result));
+  EXPECT_TRUE(at::equal(first.input.grad(), second.input.grad()));
+  EXPECT_TRUE(at::equal(first.residual.grad(), second.residual.grad()));
+  EXPECT_TRUE(at::equal(first.weight.grad(), second.weight.grad()));
+  EXPECT_TRUE(at::equal(first.bias.grad(), second.bias.grad()));
+}
+
+// If a result has two readers, autograd adds its two gradients. If each reader has a result of its own, the kernels do.
+TEST(BatchNorm, TwoResultsGiveTheBitsOfOneResultWithTwoReaders) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4, 8, 6, 6}, {3, 5, 7, 3}, {2, 64, 9, 9}}) {
+      for (const at::MemoryFormat layout : {at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous}) {
+        const Case one = {.sizes = sizes, .type = type, .relu = true, .adds_residual = true, .layout = layout};
+        SCOPED_TRACE(one.Name());
+        Pass once = LeavesFor(one);
+        Pass twice = CopyOf(once);
+        RunOurs(one, once);
+        RunOurs(one, twice, /*num_results=*/2);
+        EXPECT_EQ(twice.result.const_data_ptr(), twice.second.const_data_ptr());
+        EXPECT_EQ(twice.result.strides(), twice.second.strides());
+        const at::Tensor first_gradient = at::randn(sizes).to(type), second_gradient = at::randn(sizes).to(type);
+        for (Pass* const run : {&once, &twice}) {
+          run->result.mul(first_gradient).sum().add(run->second.mul(second_gradient).sum()).backward();
+        }
+        ExpectSameGradients(once, twice);
+        // An explicit sum of the gradients, where ReLU passes them.
+        const at::Tensor sum = first_gradient.add(second_gradient).mul(once.result.gt(0));
+        EXPECT_TRUE(at::equal(twice.residual.grad(), sum));
+      }
+    }
+  }
+}
+
+TEST(BatchNorm, EachOfTwoResultsMayBeUnused) {
+  const Case one = {.sizes = {4, 8, 6, 6}, .type = at::kBFloat16, .relu = true, .adds_residual = true};
+  Pass once = LeavesFor(one);
+  Pass first = CopyOf(once), second = CopyOf(once);
+  const at::Tensor gradient = at::randn(one.sizes).to(one.type);
+  RunOurs(one, once);
+  once.result.backward(gradient);
+  RunOurs(one, first, /*num_results=*/2);
+  first.result.backward(gradient);
+  RunOurs(one, second, /*num_results=*/2);
+  second.second.backward(gradient);
+  ExpectSameGradients(once, first);
+  ExpectSameGradients(once, second);
+}
+
+// Without a residual and a ReLU, the op returns one tensor twice, and autograd adds its gradients.
+TEST(BatchNorm, AnyNormCanHaveTwoResults) {
+  const Case one = {.sizes = {4, 8, 6, 6}, .adds_residual = true};
+  Pass once = LeavesFor(one);
+  Pass twice = CopyOf(once);
+  RunOurs(one, once);
+  RunOurs(one, twice, /*num_results=*/2);
+  for (Pass* const run : {&once, &twice}) {
+    run->result.sum().add(run->second.mul(3).sum()).backward();
+  }
+  ExpectSameGradients(once, twice);
 }
 
 TEST(BatchNorm, ANanSpreadsOverItsChannelOnly) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "ATen/Parallel.h"
 #include "ATen/ops/ones.h"
+#include "ATen/ops/ones_like.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/zeros.h"
@@ -570,9 +572,9 @@ const std::vector<Layer>& Layers() {
   return *layers;
 }
 
-// Returns the bytes that remain allocated after a forward pass: those of the result and of the tensors that autograd
-// saved.
-int64_t MeasuredKept(const graph::Graph& graph, const executor::OpRegistry& registry = {}, bool channels_last = false) {
+// Returns an executor of a graph with its initial state. All parameters require gradients.
+std::unique_ptr<executor::Executor> WithInitialState(const graph::Graph& graph, const executor::OpRegistry& registry,
+                                                     bool channels_last) {
   executor::TensorMap state = executor::InitialState(graph, 1);
   for (const graph::State& parameter : graph.parameters()) {
     at::Tensor& tensor = state.at(parameter.name);
@@ -580,6 +582,13 @@ int64_t MeasuredKept(const graph::Graph& graph, const executor::OpRegistry& regi
   }
   auto program = executor::Executor::Create(graph, registry).value();
   EXPECT_TRUE(program->Bind(state).ok());
+  return program;
+}
+
+// Returns the bytes that remain allocated after a forward pass: those of the result and of the tensors that autograd
+// saved.
+int64_t MeasuredKept(const graph::Graph& graph, const executor::OpRegistry& registry = {}, bool channels_last = false) {
+  const auto program = WithInitialState(graph, registry, channels_last);
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : graph.inputs()) {
     inputs.push_back(at::ones({graph.type(input).shape[0].factor(), graph.type(input).shape[1].factor()}, at::kBool));
@@ -622,6 +631,51 @@ TEST(EstimateRun, WhatAFusedBatchNormKeepsIsExact) {
       const int64_t mask = adds && relu ? 2 * 4 * 4 : 0;  // One byte for the eight channels of a pixel.
       EXPECT_LE(kept, MeasuredKept(plain) + mask) << adds << relu;
     }
+  }
+}
+
+// A program with a fused batch norm whose result has two readers. `is_kept`: the first reader keeps it for its backward
+// pass.
+graph::Graph WithTwoReaders(const graph::Shape& shape, bool is_kept) {
+  graph::GraphBuilder b("one");
+  const ValueId parameter = b.Parameter("x", shape, graph::Initializer::Normal(1));
+  const ValueId norm = b.BatchNorm2d("n", b.Add("", parameter, parameter));
+  const ValueId y = b.Relu("r", b.Add("", norm, parameter));
+  b.Output("y", b.Add("", is_kept ? b.Gelu("g", y) : b.Add("", y, parameter), y));
+  graph::Graph fused = graph::WithFusedBatchNorms(std::move(b).Build().value());
+  EXPECT_TRUE(std::any_of(fused.nodes().begin(), fused.nodes().end(),
+                          [](const graph::Node& node) { return node.outputs.size() == 2; }));
+  return fused;
+}
+
+TEST(EstimateRun, WhatAFusedBatchNormWithTwoResultsKeepsIsExact) {
+  InstallCountingAllocator();
+  std::string why;
+  executor::OpRegistry registry;
+  amp::RegisterBatchNorm(registry, {.cuda_kernels = kernels::KernelsUnderTest(&why)});
+  for (const bool is_kept : {false, true}) {
+    const graph::Graph fused = WithTwoReaders({2, 12, 4, 4}, is_kept);
+    EXPECT_EQ(graph::EstimateRun(fused, 1).after_forward.total(), MeasuredKept(fused, registry, /*channels_last=*/true))
+        << is_kept;
+  }
+}
+
+// The estimate assumes the largest scratch memory that the kernels can need, so it is not exact.
+TEST(EstimateRun, ThePeakWithAFusedBatchNormWithTwoResultsIsWithinAHundredth) {
+  InstallCountingAllocator();
+  std::string why;
+  executor::OpRegistry registry;
+  amp::RegisterBatchNorm(registry, {.cuda_kernels = kernels::KernelsUnderTest(&why)});
+  for (const bool is_kept : {false, true}) {
+    const graph::Graph fused = WithTwoReaders({8, 64, 64, 64}, is_kept);
+    const auto program = WithInitialState(fused, registry, /*channels_last=*/true);
+    const int64_t before = GetCpuMemory().allocated_bytes;
+    const std::vector<at::Tensor> results = program->Run({});
+    const at::Tensor gradient = at::ones_like(results[0]);
+    ResetPeakCpuMemory();
+    results[0].backward(gradient);
+    const auto peak = static_cast<double>(GetCpuMemory().peak_bytes - before) - static_cast<double>(gradient.nbytes());
+    EXPECT_NEAR(static_cast<double>(graph::EstimateRun(fused, 1).peak.total()), peak, 0.01 * peak) << is_kept;
   }
 }
 
