@@ -16,6 +16,7 @@
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "graph/segments.h"
+#include "precision/cost/fp8_weights.h"
 #include "precision/pass.h"
 
 namespace ampd::precision {
@@ -217,6 +218,7 @@ MemoryModel::MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> 
     : phases_(std::move(phases)), evaluation_(std::move(evaluation)), setup_(setup), work_(work) {
   for (Phase& phase : phases_) {
     CountParameters(phase, policy);
+    phase.fp8_weights = Fp8WeightBytes(phase.program);
   }
   CountBuffers();
   lasting_.workspace = setup.on_gpu ? kCublasWorkspaces : 0;
@@ -316,7 +318,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
                                                   {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
   estimate.gradients = phase.other_gradients + phase.gradient_sums + std::max(phase.kept_gradients, run.peak.gradients);
   estimate.activations = run.peak.activations;
-  estimate.workspace += run.peak.workspace;
+  estimate.workspace += run.peak.workspace + phase.fp8_weights;
   return estimate;
 }
 

@@ -79,7 +79,7 @@ struct MemoryEstimate {
   int64_t inputs = 0;          // The batch of the step or evaluation, and batches gathered in advance.
   int64_t gradients = 0;       // Gradients of parameters, and their sums over micro-batches.
   int64_t activations = 0;     // Values that the backward pass will read.
-  int64_t workspace = 0;       // Gradients of values, and what ops need only while they run.
+  int64_t workspace = 0;       // Gradients of values, FP8 weights kept in a step, what ops need only while they run.
   int64_t runtime = 0;         // On a GPU: what CUDA takes for its context and kernels.
   int64_t total() const {
     return weights + working_copies + optimizer + inputs + gradients + activations + workspace + runtime;
@@ -125,6 +125,7 @@ class MemoryModel {
     int64_t gradient_sums = 0;    // fp32 sums over micro-batches, held beside one micro-batch's gradients.
     int64_t kept_gradients = 0;   // The leaves' gradients, if micro-batches are summed in them.
     int64_t other_gradients = 0;  // Gradients of earlier phases, held until this phase is done.
+    int64_t fp8_weights = 0;      // FP8 weights, held while the passes run.
   };
 
   MemoryModel(std::vector<Phase> phases, std::optional<graph::Graph> evaluation, const ResolvedPolicy& policy,
