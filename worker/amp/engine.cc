@@ -182,10 +182,15 @@ void Engine::MakeParameters(const graph::Graph& model, const precision::Resolved
 absl::Status Engine::Bind() {
   AMPD_RETURN_IF_ERROR(programs_->label_counter->Bind(buffers_));
   TensorMap state = buffers_;
+  std::vector<at::Tensor> leaves;
   for (const auto& phase : phases_) {
     for (const Parameter& parameter : phase->parameters()) {
-      state[parameter.name] = parameter.leaf.detach();
+      leaves.push_back(parameter.leaf.detach());
+      state[parameter.name] = leaves.back();
     }
+  }
+  if (programs_->fp8) {
+    programs_->fp8->SetParameters(leaves);
   }
   for (const auto& phase : phases_) {
     AMPD_RETURN_IF_ERROR(phase->Bind(state));
@@ -307,7 +312,10 @@ std::vector<PhaseSamples> Engine::RunStep(const std::vector<Batch>& micro_batche
   std::vector<PhaseSamples> samples;
   const kernels::StepControl& control = scalars_->control();
   for (size_t i = 0; i < phases_.size(); ++i) {
-    samples.push_back(phases_[i]->Compute(micro_batches, step));
+    {
+      const Fp8PassScope scope(programs_->fp8.get());  // Ends before Finish, which changes weights.
+      samples.push_back(phases_[i]->Compute(micro_batches, step));
+    }
     if (!skips_together_) {
       kernels_->Decide(control, static_cast<int>(i), 1);
       phases_[i]->Finish();

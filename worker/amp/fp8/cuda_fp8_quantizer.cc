@@ -1,5 +1,6 @@
 #include "worker/amp/fp8/cuda_fp8_quantizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ATen/ops/empty.h"
@@ -40,29 +41,77 @@ Fp8Matrix EmptyMatrix(int64_t rows, int64_t columns, const Fp8Order& order, cons
   return matrix;
 }
 
+// The kernels' view of a matrix. A matrix without data is one that they do not make.
 CudaFp8Output OutputOf(const Fp8Matrix& matrix) {
+  if (!matrix.data.defined()) {
+    return {};
+  }
   return {static_cast<uint8_t*>(matrix.data.data_ptr()), matrix.inverse_scale.mutable_data_ptr<float>()};
 }
+
+// Hands out cells for amaxes: (1, 1) fp32 tensors that are 0. Between Begin and End the cells are parts of one tensor,
+// so one launch fills them all with zeros. (If a step needs more cells than all steps before it, they are parts of
+// several tensors.) Otherwise every cell is a tensor of its own.
+class AmaxCells {
+ public:
+  explicit AmaxCells(c10::Device device) : options_(at::TensorOptions(at::kFloat).device(device)) {}
+
+  void Begin() {
+    is_open_ = true;
+    num_used_ = 0;
+  }
+
+  void End() {
+    is_open_ = false;
+    free_ = at::Tensor();
+    num_cells_ = std::max(num_cells_, num_used_);
+  }
+
+  at::Tensor Next() {
+    if (!is_open_) {
+      return at::zeros({1, 1}, options_);
+    }
+    ++num_used_;
+    if (!free_.defined() || free_.size(0) == 0) {
+      free_ = at::zeros({num_cells_, 1}, options_);
+    }
+    const at::Tensor cell = free_.narrow(0, 0, 1);
+    free_ = free_.narrow(0, 1, free_.size(0) - 1);
+    return cell;
+  }
+
+ private:
+  const at::TensorOptions options_;
+  bool is_open_ = false;
+  int64_t num_cells_ = 256;  // Cells of a new tensor: at least as many as any step has used.
+  int64_t num_used_ = 0;     // Cells used since Begin.
+  at::Tensor free_;          // (F, 1); undefined if no cell was used since Begin.
+};
 
 class CudaFp8Quantizer final : public Fp8Quantizer {
  public:
   CudaFp8Quantizer(const precision::Fp8Recipe& recipe, const ComputeDevice& device)
-      : recipe_(recipe), kernels_(*device.cuda_kernels), device_(device.device) {}
+      : recipe_(recipe), kernels_(*device.cuda_kernels), device_(device.device), cells_(device.device) {}
 
-  Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) const override {
-    const at::Tensor source = matrix.contiguous();
-    CudaFp8Matrix pass = PassOver(source, order);
+  void BeginPasses() override { cells_.Begin(); }
+  void EndPasses() override { cells_.End(); }
+
+  Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) override {
     Fp8Forms forms;
     if (order.plain) {
-      forms.plain = EmptyMatrix(pass.rows, pass.columns, order, device_);
-      pass.plain = OutputOf(forms.plain);
+      forms.plain = EmptyMatrix(matrix.size(0), matrix.size(1), order, device_);
     }
     if (order.transposed) {
-      forms.transposed = EmptyMatrix(pass.columns, pass.rows, order, device_);
-      pass.transposed = OutputOf(forms.transposed);
+      forms.transposed = EmptyMatrix(matrix.size(1), matrix.size(0), order, device_);
     }
+    // A matrix whose columns are contiguous is not copied. Its transpose is quantized, which has the same two forms.
+    const bool reads_transpose = !matrix.is_contiguous() && matrix.t().is_contiguous();
+    const at::Tensor source = reads_transpose ? matrix.t() : matrix.contiguous();
+    CudaFp8Matrix pass = PassOver(source, order);
+    pass.plain = OutputOf(reads_transpose ? forms.transposed : forms.plain);
+    pass.transposed = OutputOf(reads_transpose ? forms.plain : forms.transposed);
     if (order.grain == Fp8Grain::kTensor) {
-      forms.amax = at::zeros({1, 1}, at::TensorOptions(at::kFloat).device(device_));
+      forms.amax = cells_.Next();
       const float* known = order.known_scale.defined() ? order.known_scale.const_data_ptr<float>() : nullptr;
       Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), CurrentStream(device_)));
     } else if (order.grain == Fp8Grain::kRows) {
@@ -92,6 +141,7 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
   const precision::Fp8Recipe recipe_;
   const kernels::CudaKernels& kernels_;
   const c10::Device device_;
+  AmaxCells cells_;
 };
 
 }  // namespace

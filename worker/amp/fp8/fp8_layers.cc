@@ -71,9 +71,7 @@ Fp8Grain Fp8Layers::GrainOf(Fp8Operand operand) const {
   return operand == Fp8Operand::kWeight ? Fp8Grain::kSquares : Fp8Grain::kRows;
 }
 
-Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
-                                bool records) {
-  const at::NoGradGuard no_grad;
+Fp8Forms Fp8Layers::FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums) {
   Fp8Order order;
   order.grain = GrainOf(operand);
   order.format = FormatOf(operand);
@@ -82,17 +80,64 @@ Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tens
   if (recipe_.scaling == Scaling::kDelayed) {
     order.known_scale = scales_[Index(layer)][Index(operand)];
   }
-  Fp8Forms forms = quantizer_->Quantize(matrix, order);
-  if (recipe_.scaling == Scaling::kDelayed && records) {
-    Raise(amaxes_[Index(layer)][Index(operand)], forms.amax.reshape({}));
-  }
-  if (canary_ && records && sums.over_columns) {
-    Sample(layer, operand, matrix, forms.plain);
-  }
-  if (canary_ && records && sums.over_rows) {
-    Sample(layer, operand, matrix.t(), forms.transposed);
+  return quantizer_->Quantize(matrix, order);
+}
+
+Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
+                                bool records) {
+  const at::NoGradGuard no_grad;
+  Fp8Forms forms = FormsOf(layer, operand, matrix, sums);
+  if (records) {
+    RecordAmax(layer, operand, forms.amax);
+    SampleForms(layer, operand, matrix, sums, forms);
   }
   return {std::move(forms.plain), std::move(forms.transposed)};
+}
+
+Fp8Operands Fp8Layers::QuantizeWeight(size_t layer, const at::Tensor& weight, Fp8Sums sums, Fp8Sums later,
+                                      bool records) {
+  Fp8WeightCache::Entry* const entry = weights_.Find(layer, weight);
+  if (entry == nullptr) {
+    return Quantize(layer, Fp8Operand::kWeight, weight, sums, records);
+  }
+  const at::NoGradGuard no_grad;
+  Fp8Forms& kept = entry->forms;
+  const auto missing = [&](const Fp8Sums& wanted) -> Fp8Sums {
+    return {.over_columns = wanted.over_columns && !kept.plain.data.defined(),
+            .over_rows = wanted.over_rows && !kept.transposed.data.defined()};
+  };
+  if (missing(sums).any()) {
+    const Fp8Sums made = missing({sums.over_columns || later.over_columns, sums.over_rows || later.over_rows});
+    Fp8Forms forms = FormsOf(layer, Fp8Operand::kWeight, weight, made);
+    kept.plain = made.over_columns ? std::move(forms.plain) : kept.plain;
+    kept.transposed = made.over_rows ? std::move(forms.transposed) : kept.transposed;
+    kept.amax = std::move(forms.amax);
+  }
+  if (records && !std::exchange(entry->amax_recorded, true)) {
+    RecordAmax(layer, Fp8Operand::kWeight, kept.amax);
+  }
+  if (records) {
+    SampleForms(layer, Fp8Operand::kWeight, weight, sums, kept);
+  }
+  return {sums.over_columns ? kept.plain : Fp8Matrix(), sums.over_rows ? kept.transposed : Fp8Matrix()};
+}
+
+// With delayed scaling: raises the step's amax of the operand.
+void Fp8Layers::RecordAmax(size_t layer, Fp8Operand operand, const at::Tensor& amax) {
+  if (recipe_.scaling == Scaling::kDelayed) {
+    Raise(amaxes_[Index(layer)][Index(operand)], amax.reshape({}));
+  }
+}
+
+// In canary steps: measures what the operand lost in the forms that its products read.
+void Fp8Layers::SampleForms(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
+                            const Fp8Forms& forms) {
+  if (canary_ && sums.over_columns) {
+    Sample(layer, operand, matrix, forms.plain);
+  }
+  if (canary_ && sums.over_rows) {
+    Sample(layer, operand, matrix.t(), forms.transposed);
+  }
 }
 
 void Fp8Layers::Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized) {
@@ -192,6 +237,20 @@ void Fp8Layers::ImportState(const executor::TensorMap& state) {
         target.zero_();
       }
     }
+  }
+}
+
+Fp8PassScope::Fp8PassScope(Fp8Layers* layers) : layers_(layers) {
+  if (layers_ != nullptr) {
+    layers_->weights_.Open();
+    layers_->quantizer_->BeginPasses();
+  }
+}
+
+Fp8PassScope::~Fp8PassScope() {
+  if (layers_ != nullptr) {
+    layers_->weights_.Close();
+    layers_->quantizer_->EndPasses();
   }
 }
 

@@ -11,6 +11,7 @@
 #include "precision/fp8_recipe.h"
 #include "worker/amp/fp8/fp8_quantizer.h"
 #include "worker/amp/fp8/fp8_tensor.h"
+#include "worker/amp/fp8/fp8_weight_cache.h"
 #include "worker/executor/executor.h"
 
 namespace ampd::amp {
@@ -49,11 +50,19 @@ struct Fp8Finding {
 // layers. The canary is a check: in some steps it compares FP8 products with exact ones. A layer with too large an
 // error is demoted: from then on it computes in a wider format.
 //
-//   BeginStep()   sets whether this step is a canary step
-//   Quantize()    called by the op, in the forward and the backward pass
-//   Compare()     called by the op, in canary steps
-//   EndStep()     computes the scales of the next steps from this step's amaxes (largest magnitudes), on the device
-//   Judge()       reads the canary's measurements and demotes layers, once the host knows that the step was applied
+//   BeginStep()        sets whether this step is a canary step
+//   Fp8PassScope       lives while the forward and backward passes run, before the update
+//   Quantize()         called by the op for inputs and gradients, in the forward and the backward pass
+//   QuantizeWeight()   the same for weights
+//   Compare()          called by the op, in canary steps
+//   EndStep()          computes the scales of the next steps from this step's amaxes (largest magnitudes), on the
+//                      device
+//   Judge()            reads the canary's measurements and demotes layers, once the host knows that the step was
+//                      applied
+//
+// While an Fp8PassScope lives, each parameter is quantized once for a layer. All micro-batches, both passes and
+// recomputed checkpoint segments use the same FP8 weights, which have the same bits as newly made ones. Without a
+// scope, as in evaluations, a weight is quantized for each product.
 //
 // Scales change only between steps, so micro-batches, recomputed checkpoint segments and evaluations quantize alike. A
 // skipped step leaves the scales unchanged and demotes no layer. With delayed scaling, a layer without a history of
@@ -76,11 +85,18 @@ class Fp8Layers : public torch::CustomClassHolder {
   // Whether this is a canary step, in which FP8 products are compared with exact ones.
   bool canary() const { return canary_; }
 
+  // Sets the parameters that are quantized once while an Fp8PassScope lives. Weights that ops compute are not.
+  void SetParameters(const std::vector<at::Tensor>& parameters) { weights_.SetParameters(parameters); }
+
   void BeginStep(int64_t step);
 
   // Quantizes an operand of a layer for its products. `records`: whether this is part of a training step, whose
   // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
+
+  // Does the same for a layer's weight. `later`: what products of the same passes will also need. If the result can be
+  // kept for them, the weight is read once for `sums` and `later`.
+  Fp8Operands QuantizeWeight(size_t layer, const at::Tensor& weight, Fp8Sums sums, Fp8Sums later, bool records);
 
   // Multiplies two matrices in FP8 in the way that the device supports (Product in fp8_tensor.h).
   at::Tensor Multiply(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
@@ -106,13 +122,19 @@ class Fp8Layers : public torch::CustomClassHolder {
   void ImportState(const executor::TensorMap& state);
 
  private:
+  friend class Fp8PassScope;
+
   at::ScalarType FormatOf(Fp8Operand operand) const;
   Fp8Grain GrainOf(Fp8Operand operand) const;
+  Fp8Forms FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums);
+  void RecordAmax(size_t layer, Fp8Operand operand, const at::Tensor& amax);
+  void SampleForms(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, const Fp8Forms& forms);
   void Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized);
 
   const precision::Fp8Recipe recipe_;
   const std::unique_ptr<Fp8Quantizer> quantizer_;
   const NativeFp8 native_;
+  Fp8WeightCache weights_;
   std::vector<std::string> modules_;
   std::vector<bool> demoted_;
   int64_t num_changes_ = 0;
@@ -126,6 +148,19 @@ class Fp8Layers : public torch::CustomClassHolder {
   at::Tensor errors_;      // (L, 3); this and the next two: canary steps only
   at::Tensor underflow_;   // (L, 3)
   at::Tensor saturation_;  // (L, 3)
+};
+
+// Lives while the forward and backward passes over a step's micro-batches run. Does nothing if `layers` is null.
+// REQUIRES: no weight is updated meanwhile; `layers` outlives the scope; no other scope of these layers lives.
+class Fp8PassScope {
+ public:
+  explicit Fp8PassScope(Fp8Layers* layers);
+  ~Fp8PassScope();
+  Fp8PassScope(const Fp8PassScope&) = delete;
+  Fp8PassScope& operator=(const Fp8PassScope&) = delete;
+
+ private:
+  Fp8Layers* const layers_;
 };
 
 }  // namespace ampd::amp

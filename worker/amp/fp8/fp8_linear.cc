@@ -25,6 +25,9 @@ struct Call {
   size_t layer = 0;
   Fp8Products products;
   bool records = false;  // The pass is part of a training step, so autograd records it.
+  // Whether a backward pass may compute the input's gradient. A pass that autograd does not record may be the first run
+  // of a checkpoint segment.
+  bool passes_gradient = true;
 };
 
 // Computes input (N, I) times weight (O, I) transposed, plus the bias: (N, O). `in_fp8` is the quantized input; it is
@@ -35,7 +38,8 @@ at::Tensor ForwardProduct(const Call& call, const Fp8Matrix& in_fp8, const at::T
     return at::linear(input, weight, bias);
   }
   Fp8Layers& layers = *call.layers;
-  const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_columns = true}, call.records);
+  const Fp8Sums later = {.over_rows = call.products.input_gradient && call.passes_gradient};
+  const Fp8Operands b = layers.QuantizeWeight(call.layer, weight, {.over_columns = true}, later, call.records);
   at::Tensor result = layers.Multiply(in_fp8, b.over_columns, bias, input.scalar_type(), /*fast_accumulation=*/true);
   if (layers.canary() && call.records) {
     layers.Compare(call.layer, Fp8Product::kForward, result, at::linear(input, weight, bias));
@@ -51,7 +55,7 @@ at::Tensor InputGradient(const Call& call, const Fp8Operands& in_fp8, const at::
     return gradient.mm(weight);
   }
   Fp8Layers& layers = *call.layers;
-  const Fp8Operands b = layers.Quantize(call.layer, Fp8Operand::kWeight, weight, {.over_rows = true}, true);
+  const Fp8Operands b = layers.QuantizeWeight(call.layer, weight, {.over_rows = true}, /*later=*/{}, true);
   at::Tensor result = layers.Multiply(in_fp8.over_columns, b.over_rows, std::nullopt, gradient.scalar_type(),
                                       /*fast_accumulation=*/false);
   if (layers.canary()) {
@@ -164,7 +168,8 @@ void RegisterFp8Linear(executor::OpRegistry& registry, const c10::intrusive_ptr<
     const Call call = {layers,
                        static_cast<size_t>(stack[3].toInt()),
                        {stack[4].toBool(), stack[5].toBool(), stack[6].toBool()},
-                       at::GradMode::is_enabled()};
+                       at::GradMode::is_enabled(),
+                       !at::GradMode::is_enabled() || input.requires_grad()};
     at::Tensor result =
         layers->demoted(call.layer) ? at::linear(input, weight, bias) : LinearFp8::apply(input, weight, bias, &call);
     stack = {std::move(result)};

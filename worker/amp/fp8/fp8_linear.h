@@ -18,8 +18,8 @@ namespace ampd::amp {
 //   weight gradient    gradient (N, O), input (N, I)    summed over N
 //
 // Results and gradients have the dtypes of input and weight, which are bf16 or fp32, rounded once from sums in fp32.
-// The bias and its gradient are not in FP8. Two things are saved for the backward pass: the weight itself, which is
-// quantized again there so that it is stored once; and the input in FP8, transposed, with blocks along N. A layer that
+// The bias and its gradient are not in FP8. Two things are saved for the backward pass: the weight itself, whose FP8
+// forms come from Fp8Layers again; and the input in FP8, transposed, with blocks along N. A layer that
 // was demoted from FP8, because its errors were too large, is computed as a plain linear layer. Deterministic for a
 // fixed number of threads.
 void RegisterFp8Linear(executor::OpRegistry& registry, const c10::intrusive_ptr<Fp8Layers>& layers);

@@ -12,7 +12,7 @@ class CpuFp8Quantizer final : public Fp8Quantizer {
  public:
   explicit CpuFp8Quantizer(const precision::Fp8Recipe& recipe) : recipe_(recipe) {}
 
-  Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) const override {
+  Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) override {
     const at::Tensor wide = matrix.to(at::kFloat);
     if (order.grain == Fp8Grain::kRows) {
       return {order.plain ? InBlocks(wide, {1, kFp8Block}, order) : Fp8Matrix(),

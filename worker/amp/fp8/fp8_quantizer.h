@@ -34,14 +34,19 @@ struct Fp8Forms {
 // Quantizes matrices to FP8 under a recipe. On a CPU it uses LibTorch's ops on fp32 copies. On a GPU it uses the
 // kernels of libampd_cuda.so, which read the matrix once, or twice if the scale is computed from all elements. The
 // results are the same bit for bit, with one exception: if the scale is known and the matrix has an infinity or NaN,
-// all results are NaN, but with different bits. Thread-compatible.
+// all results are NaN, but with different bits.
+//
+// BeginPasses and EndPasses enclose the forward and backward passes of a step. On a GPU, the amaxes of the matrices
+// quantized in between are cells of one tensor, which is filled with zeros once. Thread-compatible.
 class Fp8Quantizer {
  public:
   static std::unique_ptr<Fp8Quantizer> Make(const precision::Fp8Recipe& recipe, const ComputeDevice& device);
   virtual ~Fp8Quantizer() = default;
 
   // REQUIRES: `matrix` is in fp32, bf16 or fp16 on the device.
-  virtual Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) const = 0;
+  virtual Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) = 0;
+  virtual void BeginPasses() {}
+  virtual void EndPasses() {}
 };
 
 }  // namespace ampd::amp

@@ -139,9 +139,97 @@ TEST(Fp8Quantizer, TheKernelsGiveTheOpsBits) {
   }
 }
 
+// What the kernels of SpyingKernels read last.
+const void*& LastSource() {
+  static const void* source = nullptr;
+  return source;
+}
+
+// The kernels under test, which note what they read.
+const kernels::CudaKernels* SpyingKernels() {
+  static const kernels::CudaFp8Kernels* const kernels = [] {
+    std::string why;
+    return kernels::KernelsUnderTest(&why)->fp8;
+  }();
+  static const kernels::CudaFp8Kernels spying = {
+      .quantize_tensor =
+          [](const kernels::CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream) {
+            LastSource() = matrix->source;
+            return kernels->quantize_tensor(matrix, known_scale, amax, stream);
+          },
+      .quantize_rows =
+          [](const kernels::CudaFp8Matrix* matrix, void* stream) {
+            LastSource() = matrix->source;
+            return kernels->quantize_rows(matrix, stream);
+          },
+      .quantize_squares =
+          [](const kernels::CudaFp8Matrix* matrix, void* stream) {
+            LastSource() = matrix->source;
+            return kernels->quantize_squares(matrix, stream);
+          }};
+  static const kernels::CudaKernels table = [] {
+    std::string why;
+    kernels::CudaKernels made = *kernels::KernelsUnderTest(&why);
+    made.fp8 = &spying;
+    return made;
+  }();
+  return &table;
+}
+
+TEST(Fp8Quantizer, ATransposedViewIsReadWhereItIs) {
+  ComputeDevice device;
+  device.cuda_kernels = SpyingKernels();
+  const auto cuda = Fp8Quantizer::Make({}, device);
+  const auto cpu = Fp8Quantizer::Make({}, {});
+  for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const at::Tensor stored = Uneven(dtype);
+      for (const auto& [plain, transposed] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
+        const Fp8Order order = {.grain = grain, .plain = plain, .transposed = transposed, .known_scale = {}};
+        const Fp8Forms made = cuda->Quantize(stored.t(), order);
+        const Fp8Forms expected = cpu->Quantize(stored.t().contiguous(), order);
+        EXPECT_EQ(LastSource(), stored.const_data_ptr());
+        EXPECT_EQ(made.plain.data.defined(), plain);
+        EXPECT_EQ(made.transposed.data.defined(), transposed);
+        if (plain) {
+          ExpectSame(made.plain, expected.plain);
+        }
+        if (transposed) {
+          ExpectSame(made.transposed, expected.transposed);
+        }
+      }
+    }
+  }
+  const at::Tensor gaps = Uneven(at::kFloat).slice(1, 0, 100);
+  ExpectSame(cuda->Quantize(gaps, {.plain = true}).plain, cpu->Quantize(gaps, {.plain = true}).plain);
+  EXPECT_NE(LastSource(), gaps.const_data_ptr()) << "a matrix with gaps is copied";
+}
+
+TEST(Fp8Quantizer, AmaxesBetweenBeginAndEndArePartsOfOneTensor) {
+  const Quantizers quantizers({});
+  const Fp8Order order = {.plain = true};
+  for (int step = 0; step < 2; ++step) {
+    quantizers.cuda->BeginPasses();
+    std::vector<at::Tensor> amaxes;
+    for (int i = 1; i <= 300; ++i) {
+      amaxes.push_back(quantizers.cuda->Quantize(at::full({2, 2}, 1.0F / static_cast<float>(i)), order).amax);
+    }
+    quantizers.cuda->EndPasses();
+    for (int i = 1; i <= 300; ++i) {
+      EXPECT_EQ(amaxes[static_cast<size_t>(i) - 1].item<float>(), 1.0F / static_cast<float>(i));
+    }
+    EXPECT_EQ(amaxes.front().storage().data(), amaxes[200].storage().data());
+    EXPECT_EQ(amaxes.front().storage().data() == amaxes.back().storage().data(), step == 1)
+        << "a step has as many cells as the last one needed";
+  }
+  const at::Tensor alone = quantizers.cuda->Quantize(at::full({2, 2}, 3.0F), order).amax;
+  EXPECT_EQ(alone.item<float>(), 3);
+  EXPECT_EQ(alone.storage().nbytes(), sizeof(float));
+}
+
 TEST(Fp8Quantizer, OnlyWhatIsAskedForIsMade) {
   const Quantizers quantizers({});
-  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+  for (Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
     for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
       const Fp8Forms forms = quantizer->Quantize(Uneven(at::kBFloat16), {.grain = grain, .transposed = true});
       EXPECT_FALSE(forms.plain.data.defined());
@@ -176,7 +264,7 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
     EXPECT_GT(cuda.plain.Widened().isnan().sum().item<int64_t>(), 0);
   }
   const Fp8Order known = {.plain = true, .known_scale = at::full({1}, 0.5F)};
-  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+  for (Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
     EXPECT_TRUE(quantizer->Quantize(matrix, known).plain.Widened().isnan().all().item<bool>());
   }
 }
@@ -186,7 +274,7 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});
   const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});
-  for (const Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+  for (Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
     const Fp8Matrix rows = quantizer->Quantize(matrix, {.grain = Fp8Grain::kRows, .plain = true}).plain;
     const at::Tensor of_rows = ScalesForBlocks(rows, 160);
     EXPECT_EQ(of_rows.sizes(), at::IntArrayRef({160, 5}));
