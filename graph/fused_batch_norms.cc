@@ -18,7 +18,8 @@ constexpr std::string_view kVectors[] = {"weight", "bias", "running_mean", "runn
 constexpr const char* kNumResults = "num_results";
 constexpr std::string_view kStatistics[] = {"running_mean", "running_var"};
 
-// How often a value is read, and the first and the last node that read it. An output counts as one more read.
+// How often a value is read, and the first and the last node that read it. If the program returns the value, `count` is
+// one higher.
 struct ReadCounts {
   int count = 0;
   size_t first = 0;

@@ -9,7 +9,8 @@
 //
 // The input is a row-major matrix (R, C), with one row per pixel and one column per channel. This is how images (B, C,
 // H, W) lie in channels-last memory; R is B * H * W. All pointers are to device memory. 16-byte accesses are used if C
-// is a multiple of 8 and all pointers to numbers are multiples of 16; otherwise elements are accessed one by one.
+// is a multiple of 8 and all pointers, except that to the mask, are multiples of 16; otherwise elements are accessed
+// one by one.
 //
 // If there are a ReLU and a residual, the forward pass stores where ReLU passes the gradient: where its output is above
 // 0 or NaN. This mask is a row-major matrix of bytes (R, BatchNormMaskColumns(C)) with one bit for each element. Bit k

@@ -57,8 +57,8 @@ __device__ void MergeOverBlock(const BatchNormSplit& split, float num_rows, Sums
   }
 }
 
-// SumsOfSlice returns the place of a slice's sums in the scratch memory: two rows of C numbers. CoefficientsIn returns
-// the place of two more rows, which follow the sums of the last slice.
+// SumsOfSlice returns a pointer to a slice's sums in the scratch memory: two rows of C numbers. CoefficientsIn returns
+// a pointer to two more rows, which follow the sums of the last slice.
 __device__ inline float* SumsOfSlice(const CudaBatchNorm& norm, int64_t slice) {
   return norm.scratch + 2 * slice * norm.channels;
 }
