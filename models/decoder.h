@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 
 namespace ampd::models {
 

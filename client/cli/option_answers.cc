@@ -2,10 +2,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "client/cli/foreign_answers.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
-#include "client/cli/missing_things.h"
+#include "client/cli/tables/foreign_answers.h"
+#include "client/cli/tables/missing_things.h"
 
 namespace ampd::client {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "base/trace_context.h"
 #include "client/render/csv.h"
 #include "client/render/enum_text.h"

@@ -2,7 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "client/render/csv.h"
 #include "client/render/format.h"
 

@@ -9,11 +9,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/api/tenants.h"
 #include "base/error.h"
 #include "base/io/file.h"
 #include "base/io/private_folder.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "base/text.h"
 
 namespace ampd::client {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "graph/einsum.h"
+#include "graph/einsum/einsum.h"
 #include "graph/exported/call_rules.h"
 #include "graph/exported/constant_ranges.h"
 #include "graph/exported/exported_constants.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 
 namespace ampd::server {
 

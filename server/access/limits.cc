@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/api/tenants.h"
 #include "base/error.h"
-#include "base/tenants.h"
 #include "base/units.h"
 
 namespace ampd::server {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/page_budget.h"
+#include "base/api/page_budget.h"
 #include "base/status_macros.h"
 #include "graph/losses.h"
 #include "precision/example_device.h"

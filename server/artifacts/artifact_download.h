@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "ampd/v1/artifact_service.pb.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "server/artifacts/artifact_store.h"
 
 namespace ampd::server {

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ampd/v1/artifact_service.pb.h"
+#include "base/api/tenants.h"
 #include "base/io/sqlite.h"
-#include "base/tenants.h"
 
 namespace ampd::server {
 

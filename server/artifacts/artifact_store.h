@@ -18,9 +18,9 @@
 #include "absl/time/time.h"
 #include "ampd/v1/artifact_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
+#include "base/api/tenants.h"
 #include "base/clock.h"
 #include "base/io/file.h"
-#include "base/tenants.h"
 #include "server/artifacts/artifact_index.h"
 #include "server/artifacts/artifact_upload.h"
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/unknown_fields.h"
 #include "base/error.h"
 #include "base/formats/sha256.h"
 #include "base/status_macros.h"
-#include "base/unknown_fields.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/admission/admission.h"

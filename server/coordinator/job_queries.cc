@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/page_budget.h"
 #include "base/error.h"
-#include "base/page_budget.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "server/coordinator/answer_limits.h"

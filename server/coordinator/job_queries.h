@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "ampd/v1/job_service.pb.h"
+#include "base/api/tenants.h"
 #include "base/clock.h"
-#include "base/tenants.h"
 #include "server/coordinator/worker_sessions.h"
 #include "server/ledger/ledger.h"
 #include "server/state/cluster_state.h"

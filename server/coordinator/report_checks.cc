@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/tenants.h"
+#include "base/api/worker_name.h"
+#include "base/api/worker_protocol.h"
 #include "base/error.h"
-#include "base/tenants.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "base/worker_name.h"
-#include "base/worker_protocol.h"
 
 namespace ampd::server {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/page_budget.h"
+#include "base/api/page_size.h"
 #include "base/error.h"
-#include "base/page_budget.h"
-#include "base/page_size.h"
 #include "base/status_macros.h"
 #include "server/coordinator/answer_limits.h"
 #include "server/coordinator/updates.h"

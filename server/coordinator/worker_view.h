@@ -2,7 +2,7 @@
 
 #include "absl/time/time.h"
 #include "ampd/v1/worker.pb.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "server/coordinator/worker_session.h"
 #include "server/state/cluster_state.h"
 

@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
+#include "base/api/tenants.h"
 #include "base/http/router.h"
-#include "base/tenants.h"
 #include "server/http/http_guard.h"
 
 namespace ampd::server {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/api/tenants.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "base/version.h"
 #include "google/protobuf/util/time_util.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "models/models.h"
 #include "server/monitoring/job_table.h"
 #include "server/state/job_rules.h"

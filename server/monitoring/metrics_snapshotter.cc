@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "server/state/job_rules.h"
 
 namespace ampd::server {

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "server/monitoring/fleet_snapshot.h"
 #include "server/monitoring/metrics.h"
 #include "server/monitoring/snapshot_collector.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 #include "server/monitoring/fleet_snapshot.h"
 
 namespace ampd::server {

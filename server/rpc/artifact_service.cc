@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/page_size.h"
+#include "base/api/page_size.h"
+#include "base/api/tenants.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "server/access/rules.h"
 #include "server/artifacts/artifact_download.h"
 #include "server/rpc/calls/stream.h"

@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
+#include "base/api/tenants.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "server/access/identity.h"
 
 namespace ampd::server {

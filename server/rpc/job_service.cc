@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/page_size.h"
+#include "base/api/page_size.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "points/telemetry_batch.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/api/tenants.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "server/access/rules.h"
 
 namespace ampd::server {

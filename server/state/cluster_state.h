@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "ampd/internal/journal.pb.h"
 #include "ampd/v1/job.pb.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 
 namespace ampd::server {
 

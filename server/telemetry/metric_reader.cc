@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/page_budget.h"
+#include "base/api/page_budget.h"
 #include "base/status_macros.h"
 #include "points/telemetry_batch.h"
 #include "server/telemetry/metric_chunk.h"

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/page_size.h"
+#include "base/api/tenants.h"
 #include "base/error.h"
 #include "base/formats/sha256.h"
 #include "base/io/file.h"
-#include "base/page_size.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "base/text.h"
 
 namespace ampd::server {

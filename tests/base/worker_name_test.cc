@@ -1,4 +1,4 @@
-#include "base/worker_name.h"
+#include "base/api/worker_name.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

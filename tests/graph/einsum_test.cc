@@ -1,4 +1,4 @@
-#include "graph/einsum.h"
+#include "graph/einsum/einsum.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/cost/memory.h"
 #include "graph/cost/op_memory.h"
 #include "graph/op_table.h"

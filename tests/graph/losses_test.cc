@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/cost/memory.h"
 #include "graph/passes.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/print.h"
 #include "tests/golden_file.h"
 

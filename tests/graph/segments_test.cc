@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/cost/memory.h"
 #include "graph/passes.h"
 #include "graph/print.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
 #include "models/lenet.h"

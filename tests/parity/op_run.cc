@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/precision.pb.h"
 #include "base/status_macros.h"
-#include "graph/einsum.h"
+#include "graph/einsum/einsum.h"
 #include "precision/pass.h"
 #include "precision/policy.h"
 #include "worker/amp/ops/attention.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/graph.h"
 #include "graph/print.h"
 #include "precision/pass.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/gpt2.h"

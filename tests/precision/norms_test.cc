@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/bert.h"

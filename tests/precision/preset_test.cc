@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "precision/pass.h"
 #include "precision/policy.h"

@@ -29,6 +29,7 @@ RESTRICTED = {
 # everything.
 ROOMS = {
     "base": "clock log thread",
+    "base/api": "ampd base",
     "base/io": "base files sqlite",
     "base/formats": "base base/io",
     "base/yaml": "base",
@@ -39,8 +40,10 @@ ROOMS = {
     "base/http": "base base/io base/tls clock thread",
 
     "graph": "base",
+    "graph/builder": "base graph",
     "graph/cost": "base graph",
-    "graph/exported": "base base/formats graph",
+    "graph/einsum": "base graph",
+    "graph/exported": "base base/formats graph graph/einsum",
 
     "data": "ampd base base/formats base/io",
     "data/text": "base base/formats base/io",
@@ -51,62 +54,65 @@ ROOMS = {
     "precision": "ampd base graph",
     "precision/cost": "ampd base graph graph/cost precision",
 
-    "models": "ampd base graph graph/exported",
+    "models": "ampd base graph graph/builder graph/exported",
 
     "server": "base base/flags base/io base/tls base/http server/access server/artifacts server/audit server/coordinator server/http "
               "server/ledger server/monitoring server/oidc server/rpc server/rpc/connections server/state server/telemetry "
               "server/tokens clock log prometheus thread",
-    "server/access": "base",
+    "server/access": "base base/api",
     "server/oidc": "base base/formats base/io server/access clock thread",
-    "server/state": "ampd base base/formats precision",
-    "server/ledger": "base base/io server/state log sqlite thread",
-    "server/admission": "ampd base base/formats graph graph/exported models precision precision/cost server/state",
-    "server/coordinator": "ampd base base/formats graph/exported server/admission server/ledger server/state clock "
+    "server/state": "ampd base base/api base/formats precision",
+    "server/ledger": "base base/api base/io server/state log sqlite thread",
+    "server/admission": "ampd base base/api base/formats graph graph/exported models precision precision/cost server/state",
+    "server/coordinator": "ampd base base/api base/formats graph/exported server/admission server/ledger server/state clock "
                           "thread",
-    "server/telemetry": "ampd base base/io points server/state clock sqlite thread",
-    "server/artifacts": "ampd base base/formats base/io graph/exported clock files sqlite thread",
+    "server/telemetry": "ampd base base/api base/io points server/state clock sqlite thread",
+    "server/artifacts": "ampd base base/api base/formats base/io graph/exported clock files sqlite thread",
     "server/audit": "ampd base base/io clock thread",
     "server/backup": "ampd base base/flags base/formats base/io server server/artifacts server/ledger server/state server/telemetry "
                      "server/tokens clock files sqlite",
     "server/init": "ampd base base/flags base/io base/tls server server/tokens clock",
-    "server/tokens": "ampd base base/formats base/io clock sqlite",
-    "server/http": "base base/http server/access server/monitoring server/rpc/calls",
-    "server/monitoring": "ampd base base/io base/tls models server/coordinator server/state server/telemetry clock log "
+    "server/tokens": "ampd base base/api base/formats base/io clock sqlite",
+    "server/http": "base base/api base/http server/access server/monitoring server/rpc/calls",
+    "server/monitoring": "ampd base base/api base/io base/tls models server/coordinator server/state server/telemetry clock log "
                          "prometheus",
-    "server/rpc": "ampd base base/grpc base/io base/tls graph points server/access server/admission server/artifacts server/audit "
+    "server/rpc": "ampd base base/api base/grpc base/io base/tls graph points server/access server/admission server/artifacts server/audit "
                   "server/coordinator server/monitoring server/oidc server/rpc/calls server/rpc/connections "
                   "server/telemetry server/tokens clock files grpc thread",
     "server/rpc/connections": "base base/io base/ipc server/access server/audit clock thread",
-    "server/rpc/calls": "ampd base base/grpc base/tls server/access server/audit server/coordinator server/monitoring "
+    "server/rpc/calls": "ampd base base/api base/grpc base/tls server/access server/audit server/coordinator server/monitoring "
                         "server/oidc server/rpc/connections server/tokens clock grpc thread",
 
-    "client/api": "ampd base base/formats base/grpc base/io clock files grpc",
-    "client/render": "ampd base base/formats base/yaml points",
+    "client/api": "ampd base base/api base/formats base/grpc base/io clock files grpc",
+    "client/render": "ampd base base/api base/formats base/yaml points",
     "client/compare": "ampd client/render",
     "client/jobfile": "ampd base base/yaml client/render precision",
     "client/checkpoint": "base base/formats base/io graph/exported files",
     "client/inspect": "ampd base base/formats base/io graph graph/exported precision precision/cost files",
-    "client/terminal": "ampd base base/grpc base/io base/ipc client/api client/render files",
+    "client/terminal": "ampd base base/api base/grpc base/io base/ipc client/api client/render files",
     "client/commands": "ampd base base/io client/api client/jobfile client/render client/terminal precision clock files",
     "client/commands/artifact": "ampd base base/io client/api client/commands client/render client/terminal files",
     "client/commands/checkpoint": "ampd base base/io client/api client/checkpoint client/commands client/render client/terminal files",
     "client/commands/compare": "ampd base base/io client/api client/commands client/commands/job client/compare "
                                "client/jobfile client/render client/terminal precision files",
     "client/commands/context": "base client/commands client/terminal files",
-    "client/commands/auth": "ampd base base/grpc base/io client/api client/commands client/commands/context client/render "
+    "client/commands/auth": "ampd base base/api base/grpc base/io client/api client/commands client/commands/context client/render "
                             "client/terminal",
     "client/commands/data": "ampd base base/io client/commands client/render client/terminal data data/images data/text "
                             "files",
     "client/commands/dev": "base base/io base/ipc client/commands client/render client/terminal clock files thread",
-    "client/commands/job": "ampd base client/api client/commands client/jobfile client/render client/terminal clock files",
+    "client/commands/job": "ampd base client/api client/commands client/commands/job/follow client/jobfile "
+                           "client/render client/terminal clock files",
+    "client/commands/job/follow": "ampd base client/api client/commands client/render client/terminal clock",
     "client/commands/model": "client/commands client/inspect client/render client/terminal precision",
     "client/commands/policy": "base client/commands client/jobfile client/terminal precision",
     "client/commands/init": "base base/io client/commands client/jobfile client/terminal files",
     "client/commands/server": "ampd base client/api client/commands client/render client/terminal",
     "client/commands/worker": "client/commands client/render client/terminal",
-    "client/cli": "base client/commands client/jobfile client/render client/terminal cli11",
+    "client/cli": "base client/cli/tables client/commands client/jobfile client/render client/terminal cli11",
+    "client/cli/tables": "",
 
-    "worker/agent": "ampd base base/flags base/io base/ipc base/tls base/http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
+    "worker/agent": "ampd base base/api base/flags base/io base/ipc base/tls base/http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
                     "worker/agent/trainers worker/device worker/shim clock files prometheus",
     "worker/agent/attempts": "ampd base points",
     "worker/agent/trainers": "ampd base base/io base/ipc worker/shim files",

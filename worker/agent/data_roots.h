@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 
 namespace ampd::agent {
 

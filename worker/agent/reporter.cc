@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/worker_protocol.h"
+#include "base/api/worker_protocol.h"
 #include "worker/agent/attempts/reconcile.h"
 
 namespace ampd::agent {

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/api/tenants.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
 #include "client/commands/call.h"

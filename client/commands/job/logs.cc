@@ -11,10 +11,10 @@
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
-#include "client/commands/job/attempt_wait.h"
-#include "client/commands/job/detach.h"
+#include "client/commands/job/follow/attempt_wait.h"
+#include "client/commands/job/follow/detach.h"
+#include "client/commands/job/follow/reconnect.h"
 #include "client/commands/job/job.h"
-#include "client/commands/job/reconnect.h"
 #include "client/render/log_lines.h"
 #include "client/terminal/standard_streams.h"
 

@@ -13,7 +13,7 @@
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/job/create.h"
-#include "client/commands/job/detach.h"
+#include "client/commands/job/follow/detach.h"
 #include "client/commands/job/job.h"
 #include "client/commands/job/refusal.h"
 #include "client/commands/job_checkpoint.h"

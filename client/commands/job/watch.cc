@@ -9,10 +9,10 @@
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
-#include "client/commands/job/detach.h"
+#include "client/commands/job/follow/detach.h"
+#include "client/commands/job/follow/reconnect.h"
+#include "client/commands/job/follow/watch_view.h"
 #include "client/commands/job/job.h"
-#include "client/commands/job/reconnect.h"
-#include "client/commands/job/watch_view.h"
 #include "client/render/job_text.h"
 
 namespace ampd::client {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/api/tenants.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "base/tenants.h"
 
 namespace ampd::server {
 namespace {

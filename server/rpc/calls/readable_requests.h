@@ -7,7 +7,7 @@
 #include "ampd/v1/job_service.pb.h"
 #include "ampd/v1/worker_admin_service.pb.h"
 #include "ampd/v1/worker_service.pb.h"
-#include "base/unknown_fields.h"
+#include "base/api/unknown_fields.h"
 
 // Makes gRPC pass requests that cannot be parsed on to the services. By default gRPC ends such a call before any
 // service sees it: a unary call with UNIMPLEMENTED and no text, and a stream as if the client had ended it. With this

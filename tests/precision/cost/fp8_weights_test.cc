@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "precision/cost/memory.h"
 #include "precision/pass.h"

@@ -12,7 +12,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/fused_batch_norms.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/api/worker_protocol.h"
 #include "base/error.h"
 #include "base/version.h"
-#include "base/worker_protocol.h"
 #include "tests/server/coordinator/coordinator_fixtures.h"
 
 namespace ampd::server {

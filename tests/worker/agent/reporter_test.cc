@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/api/tenants.h"
 #include "base/simulated_clock.h"
-#include "base/tenants.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/agent/fake_link.h"

@@ -18,7 +18,7 @@
 #include "ATen/ops/zeros.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/heads.h"
 #include "graph/passes.h"
 #include "models/bert.h"

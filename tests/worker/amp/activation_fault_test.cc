@@ -16,7 +16,7 @@
 #include "ATen/ops/randint.h"
 #include "ATen/ops/randn.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/fused_batch_norms.h"
 #include "models/bert.h"
 #include "models/gpt2.h"

@@ -10,7 +10,7 @@
 
 #include "ATen/ops/full.h"
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"
 #include "worker/amp/engine.h"

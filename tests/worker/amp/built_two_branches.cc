@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "tests/worker/amp/two_branches.h"
 
 namespace ampd::amp {

@@ -20,7 +20,7 @@
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "c10/util/Exception.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/heads.h"
 #include "graph/passes.h"
 #include "models/gan.h"

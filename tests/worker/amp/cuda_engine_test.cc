@@ -11,7 +11,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "models/models.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"

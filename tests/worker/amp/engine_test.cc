@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "ampd/v1/job_spec.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "models/models.h"
 #include "precision/pass.h"
 #include "tests/worker/amp/cpu_engine.h"

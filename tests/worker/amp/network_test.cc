@@ -14,7 +14,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/zeros_like.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "models/bert.h"
 #include "models/gpt.h"
 #include "models/gpt2.h"

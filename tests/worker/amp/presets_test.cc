@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "precision/policy.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/small_problem.h"

@@ -6,7 +6,7 @@
 
 #include "ATen/ops/empty.h"
 #include "base/random.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "tests/worker/amp/cpu_engine.h"
 
 namespace ampd::amp {

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/op_table.h"
 #include "graph/passes.h"
 #include "worker/executor/initialize.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 
 namespace ampd::executor {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/initialize.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "models/models.h"
 #include "precision/policy.h"
 #include "tests/worker/amp/cpu_engine.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/heads.h"
 #include "tests/worker/amp/cpu_engine.h"
 #include "tests/worker/amp/recorded_graph.h"

@@ -11,7 +11,7 @@
 #include "ATen/ops/equal.h"
 #include "ATen/ops/randn.h"
 #include "ATen/ops/scaled_dot_product_attention.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "worker/kernels/cpu/attention.h"
 
 namespace ampd::amp {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ATen/ops/ones_like.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/cost/memory.h"
 #include "precision/fused_norms.h"
 #include "tests/worker/kernels/kernels_under_test.h"

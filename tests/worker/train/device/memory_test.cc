@@ -24,7 +24,7 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/cost/memory.h"
 #include "graph/fused_batch_norms.h"
 #include "graph/losses.h"

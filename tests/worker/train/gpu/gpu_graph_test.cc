@@ -15,7 +15,7 @@
 #include "absl/time/clock.h"
 #include "ampd/v1/precision.pb.h"
 #include "c10/util/Exception.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/passes.h"
 #include "models/gpt.h"
 #include "precision/policy.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 
 namespace ampd::train {
 namespace {

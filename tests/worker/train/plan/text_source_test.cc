@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "tests/data/data_folder.h"
 
 namespace ampd::train {

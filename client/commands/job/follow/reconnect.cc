@@ -1,4 +1,4 @@
-#include "client/commands/job/reconnect.h"
+#include "client/commands/job/follow/reconnect.h"
 
 #include <algorithm>
 

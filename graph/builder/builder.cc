@@ -1,4 +1,4 @@
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 
 #include <algorithm>
 #include <utility>

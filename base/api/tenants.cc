@@ -1,4 +1,4 @@
-#include "base/tenants.h"
+#include "base/api/tenants.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "client/commands/job/attempt_wait.h"
+#include "client/commands/job/follow/attempt_wait.h"
 
 #include "absl/strings/str_cat.h"
 #include "client/render/job_text.h"

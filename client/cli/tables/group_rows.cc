@@ -1,5 +1,5 @@
 // Words that stand where ampctl's own groups have a command.
-#include "client/cli/foreign_word_tables.h"
+#include "client/cli/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/cli/foreign_answers.h"
+#include "client/cli/tables/foreign_answers.h"
 
 // The answers to commands of other programs that do what ampd does not do. Each says what ampd has instead.
 namespace ampd::client {

@@ -1,4 +1,4 @@
-#include "graph/einsum.h"
+#include "graph/einsum/einsum.h"
 
 #include <algorithm>
 #include <deque>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "graph/einsum_equation.h"
+#include "graph/einsum/einsum_equation.h"
 #include "graph/rewriter.h"
 
 namespace ampd::graph {

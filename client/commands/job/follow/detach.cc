@@ -1,4 +1,4 @@
-#include "client/commands/job/detach.h"
+#include "client/commands/job/follow/detach.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "base/unknown_fields.h"
+#include "base/api/unknown_fields.h"
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include "client/commands/job/watch_view.h"
+#include "client/commands/job/follow/watch_view.h"
 
 #include "absl/strings/strip.h"
 #include "base/clock.h"

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "client/cli/foreign_answers.h"
-#include "client/cli/missing_things.h"
+#include "client/cli/tables/foreign_answers.h"
+#include "client/cli/tables/missing_things.h"
 
 // The tables of foreign words (foreign_words.h), one per origin.
 namespace ampd::client {

@@ -1,5 +1,5 @@
 // docker and tools for training. The first word of a row is the program whose words the row has.
-#include "client/cli/foreign_word_tables.h"
+#include "client/cli/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

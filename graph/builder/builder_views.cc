@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 
 namespace ampd::graph {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/einsum_equation.h"
+#include "graph/einsum/einsum_equation.h"
 
 #include <algorithm>
 #include <map>
