@@ -87,7 +87,7 @@ CLI::Option* AddValue(CLI::App* app, const Argument& argument, T* value) {
 
 void CommandTree::AddArgument(CLI::App* app, Argument argument) {
   if (argument.required && argument.name.starts_with('-')) {
-    argument.help += "; required";
+    argument.help += " (required)";
   }
   CLI::Option* const option =
       std::visit([app, &argument](auto* value) { return AddValue(app, argument, value); }, argument.value);

@@ -209,6 +209,50 @@ std::string FilterForStates(const std::string& words) {
   return terms.size() == 1 ? "--filter " + terms[0] : absl::StrCat("--filter '", absl::StrJoin(terms, " OR "), "'");
 }
 
+// Returns the option --filter with the terms, joined by `word`. Empty if there are no terms.
+std::string FilterOf(const std::vector<std::string>& terms, const char* word) {
+  const std::string filter = absl::StrJoin(terms, word);
+  return filter.empty() ? ""
+                        : absl::StrCat("--filter ", NeedsNoQuotes(filter) ? filter : absl::StrCat("'", filter, "'"));
+}
+
+// Returns the filter for the jobs of the users in a list with commas. An owner of ampd has the kind of its identity in
+// front of the name, such as token:ann. Empty if a word is no name.
+std::string FilterForOwners(const std::string& words) {
+  std::vector<std::string> terms;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
+    if (!NeedsNoQuotes(word)) {
+      return "";
+    }
+    terms.push_back(absl::StrCat("owner=", absl::StrContains(word, ":") ? "" : "*:", word));
+  }
+  return FilterOf(terms, " OR ");
+}
+
+// Returns the filter for one of kubectl's label selectors: KEY=VALUE, KEY==VALUE and KEY!=VALUE with commas between
+// them, or KEY in (VALUE,VALUE). Empty for other selectors, such as a key alone.
+std::string FilterForLabels(const std::string& selector) {
+  std::vector<std::string> terms;
+  if (const size_t in = selector.find(" in ("); in != std::string::npos && selector.ends_with(")")) {
+    const std::string key = selector.substr(0, in);
+    const std::string values = selector.substr(in + 5, selector.size() - in - 6);
+    for (const absl::string_view value : absl::StrSplit(values, ',')) {
+      terms.push_back(absl::StrCat("labels.", key, "=", absl::StripAsciiWhitespace(value)));
+    }
+    const bool are_good = std::all_of(terms.begin(), terms.end(), NeedsNoQuotes);
+    return are_good ? FilterOf(terms, " OR ") : "";
+  }
+  for (const std::string& term : std::vector<std::string>(absl::StrSplit(selector, ','))) {
+    const size_t equals = term.find('=');
+    const std::string one = absl::StrReplaceAll(term, {{"!=", "="}, {"==", "="}});
+    if (equals == std::string::npos || equals == 0 || !NeedsNoQuotes(one)) {
+      return "";
+    }
+    terms.push_back(absl::StrCat("labels.", absl::StrReplaceAll(term, {{"==", "="}})));
+  }
+  return FilterOf(terms, " AND ");
+}
+
 }  // namespace
 
 bool NeedsNoQuotes(const std::string& word) {
@@ -249,8 +293,11 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if (is_state && !state.ends_with("=" + absl::AsciiStrToLower(value))) {
       return state;
     }
-    if (std::string_view(own) == "--filter owner=%" && (value == "all" || value == "*")) {
-      return "";
+    if (std::string_view(own) == "--filter owner=%" && !value.empty()) {
+      return value == "all" || value == "*" ? "" : FilterForOwners(value);
+    }
+    if (std::string_view(own) == "--filter labels.%" && !value.empty()) {
+      return FilterForLabels(value);
     }
     const std::string meant = ValueMeant(own, value);
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});

@@ -33,6 +33,9 @@ constexpr struct {
     {"squeue|sinfo|sprio", "-h|--noheader", "--no-headers"},
     {"squeue|sinfo", "-i|--iterate %", "--watch --interval %s"},
     {"squeue", "-n|--name %", "--name %"},
+    {"squeue", "-t|--state|--states %", "--state %"},
+    {"squeue|sacct", "-u|--user|--users %", "--user %"},
+    {"logs", "-n %", "--namespace %"},
     {"squeue", "-w|--nodelist %", "--worker %"},
     {"squeue|sacct", "-o|--format %", "FORMAT"},
     {"squeue", "-S|--sort %", "ORDER"},
@@ -143,6 +146,9 @@ bool HasIdsWithCommas(const std::string& command) {
   return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|sattach|seff|bjobs|qstat");
 }
 
+// Whether the command has kubectl's option -o, whose value may stand directly behind it.
+bool HasFormatsOfKubectl(const std::string& command) { return IsOneOf(command, "get|describe|top|events"); }
+
 // Returns a job of Slurm without the number of its step or task: "5" for "5.0" and "5_3". Jobs of ampd have neither a
 // dot nor a _ in their names and ids.
 std::string WithoutStep(const std::string& id) {
@@ -197,10 +203,13 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
     if (own == kInput && !absl::StrContains(value, "=")) {
       continue;  // `workflow run -f FILE`
     }
+    if (command == "logs" && name == "-n" && std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
+      continue;  // The number of lines of `docker logs`; kubectl's -n names a namespace.
+    }
     const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT");
     const std::string meant = is_kind ? ForeignValue(own, value) : own;
     for (const absl::string_view part : absl::StrSplit(meant, ' ', absl::SkipEmpty())) {
-      const bool is_list = part == "%" && HasIdsWithCommas(command);
+      const bool is_list = std::string_view(own) == "%" && HasIdsWithCommas(command);
       const Words values = absl::StrSplit(value, absl::MaxSplits(',', is_list ? value.size() : 0));
       for (const std::string& one : values) {
         result->push_back(absl::StrReplaceAll(part, {{"%", is_list ? WithoutStep(one) : one}}));
@@ -281,6 +290,8 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     }
     if (const size_t num_read = word.starts_with('-') ? AddOption(typed, i, command, &result) : 0; num_read > 0) {
       i += num_read - 1;
+    } else if (HasFormatsOfKubectl(command) && word.starts_with("-o") && word.size() > 2 && word[2] != '=') {
+      result.insert(result.end(), {"-o", word.substr(2)});  // -oyaml
     } else if (IsTypeAndName(word)) {
       result.insert(result.end(), {word.substr(0, word.find('/')), word.substr(word.find('/') + 1)});
     } else if (absl::StrContains(word, ",") && IsThing(word.substr(0, word.find(',')))) {

@@ -25,7 +25,7 @@ constexpr struct {
     {"switch select activate choose default", "use"},
     {"check validate test lint verify", "verify inspect"},
     {"convert dump save", "export"},
-    {"stop kill abort terminate end", "cancel"},
+    {"stop kill abort terminate end close", "cancel"},
     {"suspend hold freeze", "pause"},
     {"continue unpause release start", "resume"},
     {"restart requeue restore load", "retry"},

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "client/cli/command_words.h"
@@ -96,6 +97,22 @@ bool ReadsOneJob(const CLI::App& command) {
   return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
 }
 
+// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` of an answer.
+std::string InTenantOf(const CLI::App& root, const Words& rest, std::string answer) {
+  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
+  const size_t begin = list.find(" --tenant ");
+  if (begin == std::string::npos) {
+    return answer;
+  }
+  const std::string tenant = list.substr(begin, list.find(' ', begin + sizeof(" --tenant")) - begin);
+  answer = absl::StrReplaceAll(answer, {{"ampctl job list -q", "ampctl job list -q" + tenant}});
+  for (const std::string verb : {"cancel", "pause", "resume", "delete", "wait"}) {
+    const std::string call = "xargs -r ampctl job " + verb;
+    answer = absl::StrReplaceAll(answer, {{call, call + tenant}});
+  }
+  return answer;
+}
+
 // Returns what the user's options demand that no single command does: "--all", or `-u ann` in place of ids. Empty:
 // there is no such option.
 std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::string& text, const Words& rest) {
@@ -103,7 +120,7 @@ std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::
     const bool is_all = word == "--all" || word.starts_with("--all=");
     const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
     if (!answer.empty()) {
-      return answer;
+      return InTenantOf(root, rest, answer);
     }
   }
   const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
@@ -220,7 +237,7 @@ std::string OfThingWithName(const CLI::App& root, const Words& typed) {
                          : InGroup(root, *group, nearest, Behind(typed, 2));
 }
 
-// Returns the advice on a verb with the thing that it is for, such as `list workers` and `show logs`.
+// Returns the advice if the typed words are a verb and its object, such as `list workers` or `show logs`.
 std::string OfVerbAndThing(const CLI::App& root, const Words& typed) {
   if (const CLI::App* const group = GroupNamed(root, GroupOfThing(typed[1])); group != nullptr) {
     return InGroup(root, *group, typed[0], Behind(typed, 2));

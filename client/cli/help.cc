@@ -16,8 +16,8 @@
 namespace ampd::client {
 namespace {
 
-// Returns the command of a group for which `verb` stands alone, such as "job submit" for "submit": that of the first
-// group which has it. Null if there is none.
+// Returns the command that a user means who typed only its verb: "job submit" for "submit". If several groups have the
+// verb, returns the first group's command. Null if no group has it.
 const CLI::App* FindVerb(const CLI::App* root, const std::string& verb) {
   for (const CLI::App* group : SubcommandsOf(*root)) {
     std::string unknown;

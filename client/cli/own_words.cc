@@ -56,6 +56,11 @@ constexpr const char* kOptionsWithValue[] = {"-A",
                                              "--runtime-env-json",
                                              "--submission-id",
                                              "--gpus",
+                                             "--job-name",
+                                             "--dependency",
+                                             "--cpus-per-gpu",
+                                             "--mail-type",
+                                             "--mail-user",
                                              "--gres",
                                              "--jobs",
                                              "--mem",
@@ -148,7 +153,7 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
     const CLI::Option* const option = word == "--json" ? nullptr : OptionMeant(command, name);
-    // -n is a number of Slurm's and a namespace of kubectl's.
+    // -n takes a number in Slurm and a namespace in kubectl.
     const bool may_be_both = name == "-n" && OwnOption(command, name) == nullptr;
     const std::string rewritten = option == nullptr || may_be_both ? RewrittenOption(PathOf(command), name, "") : "";
     const bool takes_value = option != nullptr ? option->get_items_expected_max() > 0
@@ -209,7 +214,8 @@ void JoinFilters(OwnWords* own) {
   for (const OwnWords::Option& option : own->options) {
     if (option.name.starts_with(filter)) {
       const std::string term = option.name.substr(filter.size());
-      terms.push_back(term.starts_with('\'') ? absl::StrCat("(", term.substr(1, term.size() - 2), ")") : term);
+      const std::string bare = term.starts_with('\'') ? term.substr(1, term.size() - 2) : term;
+      terms.push_back(absl::StrContains(bare, " OR ") ? absl::StrCat("(", bare, ")") : bare);
     }
   }
   if (terms.size() > 1) {

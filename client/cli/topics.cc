@@ -37,7 +37,7 @@ constexpr char kEnvironmentText[] =
     "The token, the tenant and the files of AMPD_CA, AMPD_CERT and AMPD_KEY are not used if the address comes from "
     ".ampd/context: they may be for another server. A note says so.\n";
 
-// A test compares the names with the fields of the job spec.
+// The help on job files. A test compares the names of fields in it with the fields of the job spec.
 constexpr char kJobFileText[] =
     "A job file describes one job, in YAML. These are its fields at the top:\n"
     "  name           name of the job, which need not be unique; required\n"

@@ -281,7 +281,8 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   if (!answer.empty()) {
     absl::StrAppend(&text, "  ", answer, "\n");
   } else if (!nearest.empty()) {
-    absl::StrAppend(&text, "  did you mean '", nearest, "'?\n");
+    const bool is_quoted = absl::StrContains(nearest, "'");
+    absl::StrAppend(&text, is_quoted ? "  did you mean: " : "  did you mean '", nearest, is_quoted ? "\n" : "'?\n");
   }
   WriteMessage(absl::StrCat(text, "  try: ", FullName(*read.command), " --help\n"));
   return kExitUsage;

@@ -15,6 +15,7 @@ constexpr ForeignRow kCommonVerbRows[] = {
     {"stop|kill|restart|reload server|ampd|daemon", kNoControl},
     {"serve ID", kNoServing},
     {"start|serve|server|up|daemon", kDev},
+    {"server status|health|check|info", kHealth},
     {"down", kStopDev},
     {"list|ls|ps", kListJobs},
     {"gpu|nvidia-smi", kListDevices},

@@ -172,10 +172,10 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"tail -f x", "error: ampctl has no command 'tail'; to follow a job's log: ampctl job logs -f x\n"},
       {"logs x --lines=5", "error: ampctl has no command 'logs'; to read a job's log: ampctl job logs x --tail 5\n"},
       {"scancel -u me",
-       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter owner=me | "
+       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter 'owner=*:me' | "
        "xargs -r ampctl job cancel\n"},
       {"squeue -u me -t PD",
-       "error: ampctl has no command 'squeue'; to list jobs: ampctl job list --filter 'owner=me AND state=queued'\n"},
+       "error: ampctl has no command 'squeue'; to list jobs: ampctl job list --filter 'owner=*:me AND state=queued'\n"},
       {"run list --status failure",
        "error: ampctl has no command 'run'; to list jobs: ampctl job list --filter state=failed\n"},
       {"get jobs -l a=b", "error: ampctl has no command 'get'; to list jobs: ampctl job list --filter labels.a=b\n"},
