@@ -84,12 +84,24 @@ void NoteWaiting(const Session* session, JobClient* client, const v1::WatchJobRe
 // its present state.
 absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job::State state) {
   const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
-  return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-               absl::StrCat(id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state),
-                            " within ", absl::FormatDuration(options.timeout), "; the job ",
-                            pauses ? "is paused. To resume it: ampctl job resume "
-                                   : "continues. To see its progress: ampctl job show ",
-                            id));
+  return Error(
+      absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
+      absl::StrCat(
+          id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state), " within ",
+          options.timeout == absl::ZeroDuration() ? "0s" : absl::FormatDuration(options.timeout), "; the job ",
+          pauses ? "is paused. To resume it: ampctl job resume " : "continues. To see its progress: ampctl job show ",
+          id));
+}
+
+// Returns the job if it has ended or reached the wanted state by now, although no message said so within the time
+// limit, as with `--timeout 0s`. Otherwise prints the error that the time is over, and returns the exit code. `state`
+// is the last state that a message named.
+OrExitCode<v1::Job> JobAtTimeout(Session* session, JobClient* client, const std::string& id, const WaitOptions& options,
+                                 v1::Job::State state) {
+  const auto job = client->GetJob(id);
+  const bool is_there = job.ok() && (options.state.empty() ? IsTerminal(job->state())
+                                                           : v1::Job::State_Name(job->state()) == options.state);
+  return is_there ? OrExitCode<v1::Job>(*job) : session->Fail(TimedOut(id, options, job.ok() ? job->state() : state));
 }
 
 // Waits for one job until `deadline`, since boot. Returns the job when it has ended or, with --for, when it has reached
@@ -112,7 +124,7 @@ OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::s
     } else if (next == JobWatch::Next::kCancelled) {
       return DetachAfterEcho(session, id, "wait");
     } else if (next == JobWatch::Next::kTimeout) {
-      return session->Fail(TimedOut(id, options, state));
+      return JobAtTimeout(session, client, id, options, state);
     }
     if (v1::Job::State_Name(state) == options.state) {
       const auto job = client->GetJob(id);

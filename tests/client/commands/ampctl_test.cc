@@ -257,6 +257,17 @@ TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
 }
 
+TEST_F(Ampctl, AWaitWithoutTime_SeesTheStateThatAJobHasNow) {
+  const std::string succeeded = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
+  EXPECT_EQ(Run("job wait --timeout 0s " + succeeded).exit_code, 0);
+  const std::string paused = fake_.jobs.Add("n", v1::Job::PAUSED).id();
+  EXPECT_EQ(Run("job wait --for PAUSED --timeout 0s " + paused).exit_code, 0);
+  const std::string running = fake_.jobs.Add("n", v1::Job::RUNNING).id();
+  const Result late = Run("job wait --timeout 0s " + running);
+  EXPECT_EQ(late.exit_code, 7);
+  EXPECT_THAT(late.err, HasSubstr("did not end within 0s; the job continues"));
+}
+
 TEST_F(Ampctl, AWaitForAState_EndsOnceTheJobHasIt) {
   const std::string paused = fake_.jobs.Add("n", v1::Job::PAUSED).id();
   const Result reached = Run("job wait --for PAUSED " + paused);
