@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/error.h"
@@ -54,9 +55,17 @@ class Findings {
     const bool fits = std::isfinite(value) && (open_least ? value > least : value >= least) &&
                       (open_most ? value < most : value <= most);
     if (!fits) {
-      Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", open_least ? "above " : "at least ", least,
-                                           open_most ? " and below " : " and at most ", most));
+      Wrong(std::move(field),
+            absl::StrCat("is ", Digits(value, least, most), "; must be ", open_least ? "above " : "at least ", least,
+                         open_most ? " and below " : " and at most ", most));
     }
+  }
+
+  // Returns the value with six digits, or with all digits if six are those of a limit.
+  static std::string Digits(double value, double least, double most) {
+    std::string text = absl::StrCat(value);
+    const bool looks_equal = text == absl::StrCat(least) || text == absl::StrCat(most);
+    return looks_equal ? absl::StrFormat("%.17g", value) : text;
   }
 
   // Adds the violations in a status from another component: UNIMPLEMENTED adds unsupported fields, any other code adds
@@ -104,11 +113,11 @@ struct AdmittedModel {
   std::vector<std::string> warnings;      // Settings that may not be what the user meant.
 };
 
-// Each function checks one part of the spec and fills in its defaults. `model` is the result of AdmitModel. It is null
-// if the model has errors or if only the worker has its file; checks that depend on the model are then skipped.
-// AdmitData and AdmitSample are called only with built-in models, CheckExportedData only with exported ones.
-// `sequence_length` is that of the data; 0 means the longest. `uploaded` is the content of an exported model's file;
-// null if it was not read.
+// Each function below checks one part of the spec and fills in its defaults. Those after AdmitModel take what
+// AdmitModel returned as `model`. It is null if the model has errors or if only the worker has its file; checks that
+// depend on the model are then skipped. AdmitData and AdmitSample are called only with built-in models,
+// CheckExportedData only with exported ones. `sequence_length` is that of the data; 0 means the longest. `uploaded` is
+// the content of an exported model's file; null if it was not read.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
                                         const graph::ExportedModel* uploaded, Findings& findings);
 std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported, int64_t sequence_length,

@@ -158,6 +158,22 @@ class JobFileFaults(ServiceCase):
         self.expect_refusal(JOB.replace("batch_size: 32", "batch_size: -1").replace("steps: 5", "steps: -3"),
                             "data.batch_size", "-1", "train.steps", "-3")
 
+    def test_a_field_that_could_not_be_read_is_no_field_that_is_missing(self):
+        for steps in ("ten", "1_000", "10.5", "[10]"):
+            with self.subTest(steps=steps):
+                text = JOB.replace("steps: 5", f"steps: {steps}").replace("preset: fp32", "preset: fp31")
+                code, _, err = self.service.ampctl("job", "submit", "-f", "-", text=text)
+                self.assertEqual(code, CLIENT_USAGE)
+                self.assertIn("train.steps", err)
+                self.assertNotIn("must have one of", err)
+                self.assertIn("fp31", err, "a problem that only the server finds")
+
+    def test_a_number_beside_its_limit_has_all_its_digits(self):
+        optimizer = "optimizer: {sgd: {learning_rate: "
+        self.assertIn(optimizer, JOB)
+        rate = JOB[JOB.index(optimizer) + len(optimizer):].split("}")[0].split(",")[0]
+        self.expect_refusal(JOB.replace(optimizer + rate, optimizer + "1000001"), "is 1000001; ", "at most 1e+06")
+
     def test_the_server_itself_refuses_what_ampctl_cannot_know(self):
         self.expect_refusal(JOB.replace("preset: fp32", "preset: fp31"), "precision.preset", "fp31")
         self.expect_refusal(JOB.replace("name: small", f"name: {'n' * 10000}"), "name")

@@ -49,15 +49,17 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   return notes;
 }
 
-// Whether the file sets the violated field, and what it sets was understood. The server knows of a field with a problem
-// only that it is missing.
+// Whether the file sets the violated field, and what it sets was understood, also within the field. The server knows of
+// a field with a problem only that it is missing.
 bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
   const std::string field(absl::StripPrefix(violation.field, "spec."));
   const bool is_local_model =
       absl::StartsWith(field, "model.exported");  // ampctl uploads it before it submits the job.
   return file.marks.contains(field) && !is_local_model &&
-         std::none_of(file.problems.begin(), file.problems.end(),
-                      [&field](const Problem& problem) { return problem.field == field; });
+         std::none_of(file.problems.begin(), file.problems.end(), [&field](const Problem& problem) {
+           return problem.field == field || absl::StartsWith(problem.field, field + ".") ||
+                  absl::StartsWith(problem.field, field + "[");
+         });
 }
 
 // Adds what the server refuses of the fields that could be read, so that the user sees all problems of the file at
