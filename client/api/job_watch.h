@@ -40,7 +40,7 @@ class JobWatch {
   JobWatch(JobClient* client, Options options, Cancellation* cancellation);
   ~JobWatch();
 
-  // Waits until `deadline` for the next message of the stream, which may be a heartbeat.
+  // Waits for the next message of the stream, which may be a heartbeat, until the boot clock shows `deadline`.
   Next Pull(absl::Duration deadline, v1::WatchJobResponse* message);
 
   // Returns why the watch ended; OK after the final message.

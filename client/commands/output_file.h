@@ -28,8 +28,8 @@ absl::Status CheckOutputFile(const std::string& path, bool replace);
 // exit code. Returns other errors, such as those of the server, unchanged.
 absl::Status AsOutputError(const absl::Status& status);
 
-// Does the same as AsOutputError, but only if the message says that the file `path` cannot be created or written. For a
-// command that writes `path` and also reads other files.
+// For a command that writes `path` and also reads other files. If the message says that `path` cannot be created or
+// written, changes the code like AsOutputError. Returns all other errors unchanged.
 absl::Status ErrorOfFile(const std::string& path, const absl::Status& status);
 
 // Returns the error for an existing file that the command does not replace.

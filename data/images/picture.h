@@ -23,8 +23,8 @@ struct Picture {
 // JPEG with CMYK colours.
 absl::StatusOr<Picture> DecodePicture(std::string_view content);
 
-// The decoders of the two formats, with the same results and errors. REQUIRES: the content begins with the signature of
-// the decoder's format.
+// The decoders that DecodePicture calls. Their results and errors are those of DecodePicture. REQUIRES: the content
+// begins with the signature of the decoder's format.
 absl::StatusOr<Picture> DecodePng(std::string_view content);
 absl::StatusOr<Picture> DecodeJpeg(std::string_view content);
 

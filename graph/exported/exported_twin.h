@@ -31,8 +31,10 @@ struct TwinTensors {
 // Reads the lists "meant" and "follows" of one program. `json`: the file's content. Errors go to the cursor's status.
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program);
 
-// Sets ExportedNode::named_dtype. INVALID_ARGUMENT (reason BAD_EXPORT) for a tensor that is in both lists, and for one
-// that is not the only result of a node or not float32.
+// Sets ExportedNode::named_dtype of the nodes whose results are in the lists: kMeant for "meant", kFollows for
+// "follows".
+// Returns INVALID_ARGUMENT (reason BAD_EXPORT) if a tensor is in both lists, is not float32, or is not the only result
+// of its node.
 absl::Status MarkNamedDtypes(const TwinTensors& twin, ExportedGraph& graph);
 
 }  // namespace ampd::graph

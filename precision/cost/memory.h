@@ -119,7 +119,8 @@ class MemoryModel {
   // The program of one loss.
   struct Phase {
     graph::Graph program;
-    // The program with fused batch norms, which a GPU runs in place of `program`. Nothing: `program` itself is run.
+    // The program with fused batch norms, which a GPU runs in place of `program`. If it is not set, `program` itself is
+    // run.
     std::optional<graph::Graph> fused = {};
     std::string trained = "*";    // Glob on the names of the parameters that the loss trains.
     int64_t gradient_sums = 0;    // fp32 sums over micro-batches, held beside one micro-batch's gradients.

@@ -33,7 +33,8 @@ class Host {
     std::function<void(const v1::CheckpointKey&)> on_checkpoint_acknowledged;
     // Called with the checkpoint that a trainer loads.
     std::function<void(const v1::Checkpoint&)> on_load;
-    // Returns the key of the job's current attempt, or nullopt if it has none. Bug::TOKEN_FORGED uses it.
+    // Returns the key of the job's current attempt, or nullopt if it has none. A host with the
+    // planted bug TOKEN_FORGED forges this key's token.
     std::function<std::optional<v1::AttemptKey>(const std::string& job)> current_key;
   };
 

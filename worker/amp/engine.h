@@ -141,9 +141,9 @@ class Engine {
   // Calls Enqueue, then AwaitStep. REQUIRES: no step is pending.
   StepResult Step(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
 
-  // Runs the evaluation program under the same policy, on the parameters' averages if the optimizer keeps them. Changes
-  // no state. Drops a recorded step if there is too little memory beside it. REQUIRES: the model has a head, and the
-  // options do not have `predicts`.
+  // Runs the evaluation program under the policy of training, on the parameters' averages if the optimizer keeps them.
+  // Does not change the state of training. If a recorded step leaves too little memory for the evaluation, the
+  // recording is dropped. REQUIRES: the model has a head, and the options do not have `predicts`.
   EvalSums Evaluate(const Batch& batch);
   // Runs the program of graph::WithPredictions, in the same way as Evaluate, and returns its outputs in order. Reads no
   // labels. REQUIRES: the options have `predicts`.

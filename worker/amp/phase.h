@@ -197,7 +197,7 @@ class Phase {
   StepKernels& kernels_;
   Optimizer optimizer_;
   std::vector<Reader> backward_order_;
-  // The buffers that the program writes, and their values before Compute: copies to keep and to restore them.
+  // The copies that save the buffers that the program writes, before it runs, and the copies that restore them.
   std::vector<TensorCopy> kept_;
   std::vector<TensorCopy> restored_;
   const StepScalars* scalars_ = nullptr;

@@ -15,7 +15,7 @@ at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& sam
                    const std::vector<int64_t>& shape);
 
 // Returns noise rows that are the same in every epoch, for showing what a generator makes. They come from a random
-// stream that no sample uses.
+// stream that no sample of the training data uses.
 at::Tensor FixedNoiseOf(uint64_t seed, int64_t num_rows, int64_t num_numbers);
 
 }  // namespace ampd::data

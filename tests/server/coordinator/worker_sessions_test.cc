@@ -422,8 +422,9 @@ TEST_F(WorkerSessionsTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
   EXPECT_EQ(ViewOf("w1").state(), v1::Worker::READY);
 }
 
-// A second agent uses a copy of the state folder at the same place, as in a copied container. That looks like a
-// restart, so the server refuses the first agent, which yields.
+// A second agent runs with a copy of the first agent's state folder, at the same path, as in a copied container. To the
+// server this looks like a restart of the first agent. So the server refuses the first agent. The first agent then asks
+// again, but wants its place back only if the second agent has fallen silent.
 TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent) {
   ScriptedWorker first("w1", "red");
   Exchange(first);

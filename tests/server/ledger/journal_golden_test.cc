@@ -240,7 +240,7 @@ TEST_F(JournalGolden, WhatHasNoTenant_BelongsToTheDefaultTenant) {
   EXPECT_EQ(recovered.State().FindRequest("default", "r7")->job(), "j7");
 }
 
-// In the second snapshot from the end of the golden file, jobs have no traces yet.
+// The golden file's last snapshot but one was written by a version whose jobs had no traces.
 TEST_F(JournalGolden, AJobOfBefore_HasNoTrace) {
   const Record& older = records_[records_.size() - 2];
   ASSERT_EQ(older.type, "Snapshot");

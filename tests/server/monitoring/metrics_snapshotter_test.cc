@@ -43,7 +43,7 @@ class MetricsSnapshotterTest : public testing::Test {
     snapshotter_ = std::make_unique<MetricsSnapshotter>(&coordinator_->sessions(), &table_, &progress_, kMaxJobs);
   }
 
-  // Stores the job in this state at `now`, in the way a change from the ledger does. The job has done ten steps.
+  // Stores the job in this state at `now`, as if the change came from the ledger. The job has done ten steps.
   void Put(const std::string& id, v1::Job::State state, absl::Time now, const std::string& tenant = "default") {
     auto job = std::make_shared<v1::Job>();
     job->set_id(id);

@@ -19,7 +19,7 @@ static_assert(kThreads % kTilePacks == 0 && kTilePacks * kPack <= kThreads);
 // each has one slice.
 __device__ unsigned num_ended[kColumnSumBlocks];
 
-// How the threads of a block are divided.
+// How the threads of a block are divided into teams. A team sums one row of a tile at a time.
 struct ColumnTeams {
   int threads = 1;  // Per team, a power of 2.
   int num = 1;      // Per block.

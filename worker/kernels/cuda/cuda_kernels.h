@@ -77,8 +77,9 @@ struct CudaKernels {
   // Sets working[i] to parameter[i], rounded, and remainder[i], if set, to the lower half of parameter[i].
   int (*round)(CudaTable table, void* stream);
 
-  // Copies parameter[i] to working[i] without a change; both have the format of the parameter. If `if_skipped`, in
-  // device memory, is set, does so only if that decision says to skip the step.
+  // Copies parameter[i] to working[i] without a change; both have the format of the parameter. `if_skipped` may be
+  // null. Otherwise it is a decision in device memory, and the kernel copies only if the decision says to skip the
+  // step. This restores what the skipped step has changed.
   int (*copy)(CudaTable table, const StepDecision* if_skipped, void* stream);
 
   const CudaFp8Kernels* fp8;
