@@ -99,8 +99,8 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   std::string why_;
 };
 
-// The numbers in one member of a line must be less than this bound. For example, tokens must be less than the size of
-// the model's vocabulary.
+// A limit on the numbers in one member of a JSON line, such as its tokens: each number must be less than the limit. For
+// tokens the limit is the size of the model's vocabulary.
 struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;

@@ -216,8 +216,8 @@ std::string FilterOf(const std::vector<std::string>& terms, const char* word) {
                         : absl::StrCat("--filter ", NeedsNoQuotes(filter) ? filter : absl::StrCat("'", filter, "'"));
 }
 
-// Returns the filter for the jobs of the users in a list with commas. An owner of ampd has the kind of its identity in
-// front of the name, such as token:ann. Empty if a word is no name.
+// Returns the filter for the jobs of several users. Commas separate the names in `words`. In ampd the kind of an
+// identity stands in front of an owner's name: token:ann. Returns nothing if a word cannot be a name.
 std::string FilterForOwners(const std::string& words) {
   std::vector<std::string> terms;
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
@@ -229,8 +229,8 @@ std::string FilterForOwners(const std::string& words) {
   return FilterOf(terms, " OR ");
 }
 
-// Returns the filter for one of kubectl's label selectors: KEY=VALUE, KEY==VALUE and KEY!=VALUE with commas between
-// them, or KEY in (VALUE,VALUE). Empty for other selectors, such as a key alone.
+// Returns the filter for a label selector of kubectl. The selector is KEY in (VALUE,VALUE), or terms with commas
+// between them: KEY=VALUE, KEY==VALUE or KEY!=VALUE. Returns nothing for other selectors, such as a key alone.
 std::string FilterForLabels(const std::string& selector) {
   std::vector<std::string> terms;
   if (const size_t in = selector.find(" in ("); in != std::string::npos && selector.ends_with(")")) {

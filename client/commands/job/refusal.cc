@@ -49,8 +49,8 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   return notes;
 }
 
-// Whether the file sets the violated field, and what it sets was understood, also within the field. The server knows of
-// a field with a problem only that it is missing.
+// Whether the file sets the violated field, and the whole value could be read. A part of the value that could not be
+// read was not sent to the server. So what the server says of the field, such as that a part is missing, may be wrong.
 bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
   const std::string field(absl::StripPrefix(violation.field, "spec."));
   const bool is_local_model =

@@ -423,8 +423,8 @@ TEST_F(WorkerSessionsTest, MovedStateFolder_IsTakenOnceTheWorkerIsLost) {
 }
 
 // A second agent runs with a copy of the first agent's state folder, at the same path, as in a copied container. To the
-// server this looks like a restart of the first agent. So the server refuses the first agent. The first agent then asks
-// again, but wants its place back only if the second agent has fallen silent.
+// server this looks like a restart of the first agent. So the server refuses the first agent. Then the first agent
+// registers again with `yields`: it takes the worker back only if the second agent is silent.
 TEST_F(WorkerSessionsTest, DisplacedAgentThatYields_IsTakenOnceTheOtherOneIsSilent) {
   ScriptedWorker first("w1", "red");
   Exchange(first);
