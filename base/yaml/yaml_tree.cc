@@ -138,6 +138,15 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
+  // Returns line `number`, from 1, without the blanks around it.
+  std::string LineAt(int number) {
+    if (lines_.empty()) {
+      lines_ = absl::StrSplit(absl::string_view(text_.data(), text_.size()), '\n');
+    }
+    const bool is_there = number >= 1 && static_cast<size_t>(number) <= lines_.size();
+    return is_there ? std::string(absl::StripAsciiWhitespace(lines_[static_cast<size_t>(number) - 1])) : "";
+  }
+
   // Accepts only the tags of YAML's own types, such as !!str, and only in files that may have tags. These tags have no
   // effect, because the type of a value follows from its field.
   void CheckTag(const YAML::Mark& mark, const std::string& tag) {
@@ -211,6 +220,12 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     YamlEntry entry = *std::exchange(map->key, std::nullopt);
+    if (node.kind == YamlNode::Kind::kNull && node.text.empty() && LineAt(entry.mark.line) == entry.key) {
+      problems_->push_back(
+          {entry.mark, "",
+           absl::StrCat("not YAML: the line has no ':'; write ", Shortened(entry.key, kMaxShownKey), ":")});
+      throw Abandoned();  // yaml-cpp accepts this as the last line of a mapping.
+    }
     if (!map->keys.insert(entry.key).second) {
       const auto first = std::find_if(map->node.entries.begin(), map->node.entries.end(),
                                       [&](const YamlEntry& other) { return other.key == entry.key; });
@@ -227,6 +242,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   const std::string_view text_;
+  std::vector<absl::string_view> lines_;  // The lines of the text; split when the first is needed.
   const std::string source_;
   const YamlKind& kind_;
   std::vector<Problem>* const problems_;
@@ -280,7 +296,7 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
-      problems->push_back({{source, 0, 0}, "", "the file is empty", "", {}});
+      problems->push_back({{source, 0, 0}, "", absl::StrCat("the file has no fields", kind.about_empty), "", {}});
       return std::nullopt;
     }
     YamlNode root = builder.TakeRoot();

@@ -52,6 +52,7 @@ struct YamlKind {
   const char* files = "";           // Several: "job files".
   const char* content = "";         // The content of a file: "one job".
   const char* about_archives = "";  // Ends the message for a ZIP archive: "; a job file is a text in YAML".
+  const char* about_empty = "";     // Ends the message for a file that is empty or holds only comments.
   // Whether anchors, aliases and tags are refused.
   bool is_plain = false;
 };

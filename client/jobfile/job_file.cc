@@ -97,6 +97,15 @@ class SpecFiller {
         {std::move(mark), std::move(field), std::move(message), std::move(nearest), std::move(allowed)});
   }
 
+  // Returns the text without the quotes around it, if the field accepts it then; otherwise empty. An override takes
+  // quotes as a part of the text.
+  static std::string WithoutQuotes(const std::string& text, const FieldDescriptor& field, Message* message) {
+    const bool is_quoted =
+        text.size() > 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
+    const std::string bare = is_quoted ? text.substr(1, text.size() - 2) : "";
+    return is_quoted && !SetScalar(bare, field, message).has_value() ? Shortened(bare, kMaxShownText) : "";
+  }
+
   static std::string QuotedText(const std::string& text) {
     return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
   }
@@ -199,7 +208,10 @@ class SpecFiller {
     if (node.kind != YamlNode::Kind::kMap) {
       const bool is_pair = node.kind == YamlNode::Kind::kScalar && absl::StrContains(node.text, "=");
       const bool is_override = node.mark.source.starts_with(kSetOption);
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " must be a mapping of names to text"),
+      const std::string found = node.kind == YamlNode::Kind::kScalar     ? QuotedText(node.text)
+                                : node.kind == YamlNode::Kind::kSequence ? "a list"
+                                                                         : "empty";
+      Report(node.mark, path.shown, absl::StrCat(path.shown, " must be a mapping of names to text, not ", found),
              !is_pair ? ""
              : is_override
                  ? absl::StrCat(path.shown, ".", Shortened(node.text, kMaxShownText))
@@ -240,8 +252,9 @@ class SpecFiller {
       Report(node.mark, path.shown,
              absl::StrCat(path.shown, " is 'null', which means no value in YAML; --set cannot remove a field"));
     } else if (const auto refusal = SetScalar(node.text, field, message)) {
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message), refusal->nearest,
-             refusal->allowed);
+      const std::string bare = node.mark.source.starts_with(kSetOption) ? WithoutQuotes(node.text, field, message) : "";
+      Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message),
+             bare.empty() ? refusal->nearest : bare, refusal->allowed);
     } else if (!field.is_repeated() && IsUnsetIfZero(field) && !message->GetReflection()->HasField(*message, &field)) {
       ReportZero(node, path, field, node.text.empty() ? "is empty" : absl::StrCat("is ", node.text));
     }
@@ -250,6 +263,15 @@ class SpecFiller {
   JobFile* const file_;
   const YamlNode& root_;
 };
+
+// Reports an override of the field `name`, which the option --name sets.
+void CheckNameIsGivenOnce(const YamlNode& root, std::vector<Problem>* problems) {
+  for (const YamlEntry& entry : root.entries) {
+    if (entry.key == "name" && entry.mark.source.starts_with(kSetOption)) {
+      problems->push_back({{kNameOption, 0, 0}, "name", "sets again what --set name sets; give one of them"});
+    }
+  }
+}
 
 // Sets the field `name` of the tree's root, in place of the file's.
 void SetName(const std::string& name, YamlNode* root) {
@@ -296,10 +318,11 @@ JobFile ReadText(std::string_view text, const std::string& source, const std::ve
     ApplyOverride(assignment, *v1::JobSpec::descriptor(), &*root, {&file.problems, &file.replaced});
   }
   if (!name.empty()) {
+    CheckNameIsGivenOnce(*root, &file.problems);
     SetName(name, &*root);
   }
   if (root->kind == YamlNode::Kind::kNull) {
-    file.problems.push_back({{source, 0, 0}, "", "the file is empty"});
+    file.problems.push_back({{source, 0, 0}, "", absl::StrCat("the file has no fields", kJobFileKind.about_empty)});
     return file;
   }
   SpecFiller(&file, *root).Fill(*root, {}, &file.spec);

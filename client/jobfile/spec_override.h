@@ -16,7 +16,8 @@ inline constexpr YamlKind kJobFileKind = {
     .content = "one job",
     .about_archives =
         ", such as a model that torch.export wrote; a job file is a text in YAML, which names its model in "
-        "model.exported.path"};
+        "model.exported.path",
+    .about_empty = "; to get a job file to start from: ampctl init"};
 
 // Fields of the file that an override replaced: by another one of the same choice, or by a mapping without them.
 struct Replacement {

@@ -48,6 +48,15 @@ std::vector<std::string> LikelyPaths(const UnknownField& unknown, const std::str
   return paths;
 }
 
+// Whether the unknown key is a mapping in which a field of the job file stands, such as "spec" in what `ampctl job
+// submit --dry-run -o yaml` prints.
+bool HoldsFields(const UnknownField& unknown) {
+  const auto entry = std::find_if(unknown.root->entries.begin(), unknown.root->entries.end(),
+                                  [&](const YamlEntry& one) { return one.key == unknown.key; });
+  return entry != unknown.root->entries.end() && !entry->value.entries.empty() && !unknown.is_override &&
+         FindField(*unknown.type, entry->value.entries.front().key) != nullptr;
+}
+
 // Returns how the field at the path is written: as it is in an override, and as nested mappings in a file.
 std::string Written(const std::string& path, bool is_override) {
   const std::vector<std::string> words = absl::StrSplit(path, '.');
@@ -73,6 +82,11 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
   }
   const std::string quoted = QuotedKey(unknown.key);
+  if (unknown.section.empty() && HoldsFields(unknown)) {
+    return {absl::StrCat(quoted,
+                         " is not a field of a job file, whose fields stand at the top; remove the line and "
+                         "indent what is below it less")};
+  }
   const std::string no_field =
       absl::StrCat(quoted, " is not a field of ", unknown.section.empty() ? "a job file" : unknown.section);
   if (const std::string plain = WithPlainCharacters(unknown.key); plain != unknown.key) {

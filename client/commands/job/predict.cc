@@ -186,7 +186,8 @@ int Predict(Session* session, const PredictOptions& options) {
       ReadSubmittedFile(session, {.path = options.file,
                                   .overrides = options.overrides,
                                   .name = options.name,
-                                  .command = "ampctl job predict --checkpoint " + options.checkpoint});
+                                  .command = "ampctl job predict --checkpoint " + options.checkpoint,
+                                  .has_weights = true});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }

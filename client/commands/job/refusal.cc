@@ -63,8 +63,9 @@ bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
 }
 
 // Adds what the server refuses of the fields that could be read, so that the user sees all problems of the file at
-// once. Adds nothing if the server does not answer.
-void AddWhatServerRefuses(Session* session, SubmittedFile* submitted) {
+// once. Adds nothing if the server does not answer. `has_weights`: the command line names weights, which the file
+// lacks.
+void AddWhatServerRefuses(Session* session, bool has_weights, SubmittedFile* submitted) {
   const auto client = session->Client();
   if (!client.ok()) {
     return;
@@ -74,7 +75,10 @@ void AddWhatServerRefuses(Session* session, SubmittedFile* submitted) {
   request.set_validate_only(true);
   const auto job = (*client)->CreateJob(request, {.retry_for = absl::ZeroDuration()});
   std::vector<FieldViolation> violations = job.ok() ? std::vector<FieldViolation>() : ViolationsIn(job.status());
-  std::erase_if(violations, [&](const FieldViolation& one) { return !IsOfReadField(one, submitted->file); });
+  std::erase_if(violations, [&](const FieldViolation& one) {
+    const bool lacks_weights = one.field == "predict" && absl::StartsWith(one.description, "needs weights");
+    return (has_weights && lacks_weights) || !IsOfReadField(one, submitted->file);
+  });
   std::vector<Problem> problems = PlaceViolations(violations, submitted->file, submitted->source);
   submitted->file.problems.insert(submitted->file.problems.end(), std::make_move_iterator(problems.begin()),
                                   std::make_move_iterator(problems.end()));
@@ -94,7 +98,7 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
     return submitted;
   }
   if (!submitted.file.marks.empty()) {
-    AddWhatServerRefuses(session, &submitted);
+    AddWhatServerRefuses(session, to_read.has_weights, &submitted);
   }
   return FailWithProblems(submitted.file.problems, {.command = submitted.command});
 }

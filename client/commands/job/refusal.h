@@ -18,6 +18,7 @@ struct FileToRead {
   std::string name = {};            // value of --name; empty: the name in the file
   std::string command;              // the user's command line up to the file: "ampctl estimate"
   std::string end_of_command = {};  // the user's options after the file
+  bool has_weights = false;         // the command line names the checkpoint with the weights
 };
 
 // A job file that was read, and the values that a command derived from it.

@@ -290,6 +290,13 @@ TEST(Overrides, ThatReplaceAFieldOfTheFile_AreRecorded) {
   EXPECT_EQ(file.replaced[0].mark.ToString(), "job.yaml:2:3");
 }
 
+TEST(JobFile, TheOptionNameAndAnOverrideOfTheName_AreRefusedTogether) {
+  const JobFile file = ReadJobFile("name: x\n", "job.yaml", {"train.steps=5", "name=y"}, "z");
+  EXPECT_EQ(ProblemsText(file.problems, kAdvice),
+            "error: --name: sets again what --set name sets; give one of them\n"
+            "  try: correct the --name, and repeat the command\n");
+}
+
 TEST(JobFile, TheOptionName_ReplacesTheNameInTheFile_AndErrorsPointToIt) {
   const JobFile file = ReadJobFile("name: x\n", "job.yaml", {}, "[b]");
   ASSERT_TRUE(file.problems.empty());
