@@ -312,7 +312,9 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    estimate.inputs += InputBytes(batch_size);  // Input of a step that runs op by op, not from the recorded CUDA graph.
+    // Where the inputs of the next step arrive while this step reads its own; and the input of a step that runs op by
+    // op, not from the recorded CUDA graph.
+    estimate.inputs += (setup_.num_micro_batches + 1) * InputBytes(batch_size);
   }
   const graph::RunMemory run = graph::EstimateRun(phase.fused.has_value() ? *phase.fused : phase.program, batch_size,
                                                   {.trained = phase.trained, .on_gpu = setup_.on_gpu, .work = work_});
@@ -327,7 +329,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
   estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
   if (setup_.on_gpu && !setup_.only_evaluates) {
-    estimate.inputs += setup_.num_micro_batches * InputBytes(batch_size);  // Inputs of the recorded step.
+    estimate.inputs += 2 * setup_.num_micro_batches * InputBytes(batch_size);  // Of the recorded step and the next.
   }
   const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);
   estimate.activations = peak.activations;

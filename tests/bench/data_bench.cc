@@ -76,7 +76,9 @@ struct Source {
       : dataset(std::move(samples)),
         batcher(
             {.num_samples = dataset.size(), .batch_size = batch_size, .seed = 1},
-            [this](const std::vector<int64_t>& indices, int64_t) { return dataset.Get(indices); },
+            [this](const std::vector<int64_t>& indices, int64_t epoch, data::Dataset::Samples reuse) {
+              return dataset.Get(indices, {}, epoch, data::Dataset::Pixels::kNumbers, std::move(reuse));
+            },
             AheadOf(dataset, batch_size)),
         batches_an_epoch(dataset.size() / batch_size) {
     batcher.Start();

@@ -102,7 +102,7 @@ ordered_json MeasureOptimizer(const amp::ComputeDevice& device, bool tiny) {
       {.name = "", .master = start, .leaf = start.to(at::kBFloat16), .remainder = {}}};
   const std::vector<at::Tensor> gradients = {at::randn({num_parameters}, options).to(at::kBFloat16)};
   amp::Optimizer optimizer({.kind = amp::OptimizerConfig::Kind::kAdamW, .learning_rate = 1e-4}, parameters, *kernels);
-  amp::StepScalars scalars(device.device, {}, {optimizer.rule()}, {gradients.size()});
+  amp::StepScalars scalars(device, {}, {optimizer.rule()}, {gradients.size()});
   scalars.Load({}, /*rate_factor=*/1, /*applied=*/{0});
   kernels->Decide(scalars.control(), 0, 1);
   const double seconds = SecondsOf(device, [&] { optimizer.Step(gradients, scalars.decision(0)); });

@@ -26,34 +26,32 @@ bool Fits(const TensorMap& given, const TensorMap& input) {
   });
 }
 
-void CopyIn(const at::Tensor& given, const at::Tensor& input) {
-  if (given.defined()) {
-    const bool leaves_host = given.is_cpu() && input.is_cuda();
-    input.copy_(leaves_host ? given.pin_memory() : given, /*non_blocking=*/true);
-  }
-}
-
 // The number of samples in one micro-batch.
 int64_t NumSamples(const std::vector<Batch>& micro_batches) { return amp::NumSamples(micro_batches.at(0)); }
 
 }  // namespace
 
 CapturedStep::CapturedStep(const StepGraphs& graphs, StepKernels& kernels, c10::Device device)
-    : graphs_(graphs), kernels_(kernels), device_(device), graph_(graphs.make(device)) {}
+    : graphs_(graphs),
+      kernels_(kernels),
+      device_(device),
+      graph_(graphs.make(device)),
+      copies_(graphs.make_copies(device)) {}
 
 void CapturedStep::Forget() {
   num_warm_ups_ = 0;
   ReleaseGraph();
 }
 
-void CapturedStep::MakeRoomFor(const std::vector<Batch>& micro_batches) {
+bool CapturedStep::MakeRoomFor(const std::vector<Batch>& micro_batches) {
   if (!captured_) {
-    return;
+    return false;
   }
   const StepGraph::Memory memory = graph_->memory();
   if (NumSamples(micro_batches) > NumSamples(inputs_) || memory.free_bytes < memory.own_bytes + memory.own_bytes / 4) {
-    ReleaseGraph();
+    return ReleaseGraph();
   }
+  return false;
 }
 
 bool CapturedStep::ReleaseGraph() {
@@ -111,14 +109,21 @@ void CapturedStep::MakeInputs(const std::vector<Batch>& micro_batches) {
 }
 
 void CapturedStep::CopyIn(const std::vector<Batch>& micro_batches) {
+  std::vector<TensorCopy> copies;
+  const auto add = [&copies](const at::Tensor& given, const at::Tensor& input) {
+    if (given.defined()) {
+      copies.push_back({given, input});
+    }
+  };
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    amp::CopyIn(micro_batches[i].images, inputs_[i].images);
-    amp::CopyIn(micro_batches[i].labels, inputs_[i].labels);
-    amp::CopyIn(micro_batches[i].share, inputs_[i].share);
+    add(micro_batches[i].images, inputs_[i].images);
+    add(micro_batches[i].labels, inputs_[i].labels);
+    add(micro_batches[i].share, inputs_[i].share);
     for (const auto& [name, tensor] : micro_batches[i].others) {
-      amp::CopyIn(tensor, inputs_[i].others.at(name));
+      add(tensor, inputs_[i].others.at(name));
     }
   }
+  copies_->Copy(copies);
 }
 
 void CapturedStep::Capture(size_t num_seeds, Step step) {

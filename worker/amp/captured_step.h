@@ -44,8 +44,9 @@ class CapturedStep {
 
   // Makes room for a step that will run directly on these micro-batches. Drops the recording if the step has more
   // samples than the recorded one, or if the free memory is less than 1.25 times what the recording uses. The extra
-  // quarter is for a step that also computes its FP8 products in a wider format, to compare them.
-  void MakeRoomFor(const std::vector<Batch>& micro_batches);
+  // quarter is for a step that also computes its FP8 products in a wider format, to compare them. Returns whether it
+  // has dropped the recording.
+  bool MakeRoomFor(const std::vector<Batch>& micro_batches);
   // Drops the recording and its memory; a replay in flight still completes. Returns false if nothing was recorded.
   bool ReleaseGraph();
 
@@ -65,6 +66,7 @@ class CapturedStep {
   StepKernels& kernels_;
   const c10::Device device_;
   std::unique_ptr<StepGraph> graph_;  // Null after a failure.
+  const std::unique_ptr<InputCopies> copies_;
   std::vector<Batch> inputs_;
   int num_warm_ups_ = 0;  // Steps run with these inputs.
   bool captured_ = false;

@@ -72,12 +72,16 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
 // Every phase draws its own random numbers; a single phase uses the engine's seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
+// How much rarer steps sample once a step that samples had to drop the recorded step.
+constexpr int64_t kRarer = 10;
+
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, const precision::ResolvedPolicy& policy)
     : options_(options),
       skips_together_(policy.loss_scale.optimizer_skip == precision::LossScaleConfig::OptimizerSkip::kAllTogether),
       scaler_(policy.loss_scale),
+      pixels_(options.pixel_scales, options.device),
       programs_(std::make_unique<Programs>()),
       kernels_(StepKernels::Make(options.device)) {}
 
@@ -145,7 +149,8 @@ absl::Status Engine::MakePhases(const graph::Graph& model, const precision::Reso
     Phase::Setup setup{.options = phases[i],
                        .seed = SeedOfPhase(options_.seed, i),
                        .sums_in_fp32 = policy.formats.accumulation == graph::Dtype::kFloat32,
-                       .device = options_.device.device};
+                       .device = options_.device.device,
+                       .pixels = &pixels_};
     setup.options.optimizer.moment_dtype = executor::ToScalarType(policy.formats.optimizer_state);
     setup.options.optimizer.rounding_seed = setup.seed;
     phases_.push_back(
@@ -218,7 +223,7 @@ void Engine::MakeScalars() {
     rules.push_back(phase->rule());
     num_gradients.push_back(phase->parameters().size());
   }
-  scalars_ = std::make_unique<StepScalars>(options_.device.device, scaler_.rule(), rules, num_gradients);
+  scalars_ = std::make_unique<StepScalars>(options_.device, scaler_.rule(), rules, num_gradients);
   for (size_t i = 0; i < phases_.size(); ++i) {
     phases_[i]->Use(*scalars_, i);
   }
@@ -248,7 +253,7 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
   const bool was_asked = std::exchange(samples_next_step_, false);
   const int64_t num_steps = applied_steps_ + skipped_steps_ + num_pending();
   const bool is_due =
-      options_.sample_every_steps > 0 && num_steps % options_.sample_every_steps == 0 &&
+      options_.sample_every_steps > 0 && num_steps % (options_.sample_every_steps * sample_factor_) == 0 &&
       std::any_of(phases_.begin(), phases_.end(), [](const auto& phase) { return phase->has_samples(); });
   Phase::StepConditions step{
       .random_stream = random_stream, .samples = was_asked || is_due, .samples_every_format = was_asked};
@@ -269,8 +274,8 @@ void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_st
     };
     captured->Run(weighed, SeedsOf(random_stream, micro_batches.size()), run);
   } else {
-    if (captured_ != nullptr) {
-      captured_->MakeRoomFor(weighed);
+    if (captured_ != nullptr && captured_->MakeRoomFor(weighed) && is_due) {
+      sample_factor_ = kRarer;
     }
     samples = RunStep(weighed, step);
   }

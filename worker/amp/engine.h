@@ -33,7 +33,8 @@ struct EngineOptions {
   // Modules that are computed again in the backward pass, in the form that graph::WithCheckpointSegments accepts.
   std::vector<std::string> checkpoint_segments = {};
   // How often a step samples its activations and those gradients that were rounded to fp16: once in this many steps. 0:
-  // only on request.
+  // only on request. A step that samples runs op by op. If there is too little memory for that beside a recorded step,
+  // which must then be recorded again, steps sample ten times less often from then on.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
   // The phases of a step, in order, for a model with several losses. Each phase has its own optimizer, schedule and
@@ -45,6 +46,9 @@ struct EngineOptions {
   std::optional<graph::Graph> eval_model = {};
   // The part of the model that Generate runs: one input, one output, and parameters and buffers of the model.
   std::optional<graph::Graph> generator = {};
+  // Set if images of batches may be bytes: the mean and the deviation of each channel, by which the device converts
+  // them (PixelMap). REQUIRES: the model does not compute its loss itself (graph::Head::kOwnLoss).
+  at::Tensor pixel_scales = {};
   // Makes an engine that predicts, with Predict, in place of Evaluate. REQUIRES: the head predicts
   // (graph::WithPredictions).
   bool predicts = false;
@@ -203,6 +207,7 @@ class Engine {
   const EngineOptions options_;
   const bool skips_together_;
   LossScaler scaler_;
+  const PixelMap pixels_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<StepKernels> kernels_;
   TensorMap buffers_;
@@ -217,6 +222,7 @@ class Engine {
   double known_rate_factor_ = 1;
   std::deque<std::vector<PhaseSamples>> pending_;  // Samples of each pending step, by phase.
   bool samples_next_step_ = false;
+  int64_t sample_factor_ = 1;  // By how much sampled steps are rarer than the options say.
   double rate_factor_ = 1;
   int64_t applied_steps_ = 0;
   int64_t skipped_steps_ = 0;

@@ -36,7 +36,7 @@ at::Tensor Engine::Generate(const at::Tensor& input) {
 
 std::vector<at::Tensor> Engine::RunInference(executor::Executor& program, const Batch& batch) {
   at::NoGradGuard no_grad;
-  const auto run = [&] { return program.Run(InputsOf(program.graph(), batch, options_.device.device)); };
+  const auto run = [&] { return program.Run(InputsOf(program.graph(), batch, options_.device.device, &pixels_)); };
   for (const auto& phase : phases_) {
     phase->RoundAverages();
   }

@@ -51,10 +51,15 @@ int64_t NumSamples(const Batch& batch) {
   return (batch.images.defined() ? batch.images : batch.others.begin()->second).size(0);
 }
 
-std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device) {
+std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device,
+                                 const PixelMap* pixels) {
   std::vector<at::Tensor> inputs;
   for (const graph::ValueId input : program.inputs()) {
-    inputs.push_back(OnDevice(FieldOf(program, batch, input), device));
+    const at::Tensor& field = FieldOf(program, batch, input);
+    inputs.push_back(OnDevice(field, device));
+    if (pixels != nullptr && pixels->defined() && field.is_same(batch.images) && field.scalar_type() == at::kByte) {
+      inputs.back() = pixels->NumbersOf(inputs.back());
+    }
     if (inputs.back().scalar_type() == at::kBool) {  // A mask, which programs also accept as numbers.
       inputs.back() = inputs.back().to(executor::ToScalarType(program.type(input).dtype));
     }
@@ -86,6 +91,10 @@ void Phase::FindBackwardOrder(const graph::Graph& source) {
       backward_order_.push_back({it->second, reader.module_path});
     }
   }
+}
+
+std::vector<at::Tensor> Phase::InputsOf(const Batch& batch) const {
+  return amp::InputsOf(program_->graph(), batch, setup_.device, setup_.pixels);
 }
 
 absl::Status Phase::Bind(TensorMap state) {
@@ -148,7 +157,7 @@ std::optional<ActivationFault> Phase::FindActivationFault(const std::vector<Batc
     for (size_t i = 0; i < micro_batches.size() && !fault.has_value(); ++i) {
       SeedRandomOps({.random_stream = random_stream}, i, micro_batches.size());
       ActivationSampler sampler(program_->graph());
-      program_->Run(InputsOf(program_->graph(), micro_batches[i], setup_.device), &sampler);
+      program_->Run(InputsOf(micro_batches[i]), &sampler);
       fault = sampler.Fault();
     }
   } catch (const c10::OutOfMemoryError&) {
@@ -224,8 +233,7 @@ void Phase::SeedRandomOps(const StepConditions& step, size_t micro_batch, size_t
 std::string Phase::FindBackwardFault(const Batch& batch, bool is_recorded) {
   std::string where;
   try {
-    where =
-        is_recorded ? "" : executor::FindBackwardFault(*program_, InputsOf(program_->graph(), batch, setup_.device));
+    where = is_recorded ? "" : executor::FindBackwardFault(*program_, InputsOf(batch));
   } catch (const std::exception&) {
     where.clear();  // For example, too little memory for another run. The first error is the one to report.
   }
@@ -241,7 +249,7 @@ at::Tensor Phase::ShareOf(const at::Tensor& number, const Batch& batch) const {
 // Runs forward only, to update running statistics.
 void Phase::Forward(const Batch& batch) {
   const at::NoGradGuard no_grad;
-  program_->Run(InputsOf(program_->graph(), batch, setup_.device));
+  program_->Run(InputsOf(batch));
 }
 
 PhaseSamples Phase::ForwardBackwardSampled(const Batch& batch, const StepConditions& step) {
@@ -253,7 +261,7 @@ PhaseSamples Phase::ForwardBackwardSampled(const Batch& batch, const StepConditi
 }
 
 void Phase::ForwardBackward(const Batch& batch, bool is_recorded, executor::RunObserver* observer) {
-  const at::Tensor loss = program_->Run(InputsOf(program_->graph(), batch, setup_.device), observer)[0];
+  const at::Tensor loss = program_->Run(InputsOf(batch), observer)[0];
   // The loss is not multiplied by the loss scale and the micro-batch's share. Starting the backward pass with their
   // product as the gradient has the same effect.
   const at::Tensor gradient = ShareOf(scalars_->loss_scale(), batch).to(loss.scalar_type());

@@ -17,6 +17,7 @@
 #include "worker/amp/optimizer.h"
 #include "worker/amp/parameter.h"
 #include "worker/amp/schedule.h"
+#include "worker/amp/step/pixel_map.h"
 #include "worker/amp/step/step_graph.h"
 #include "worker/amp/step/step_kernels.h"
 #include "worker/amp/step/step_scalars.h"
@@ -26,7 +27,8 @@ namespace ampd::amp {
 
 // Samples for one forward and backward pass, on the CPU; the engine copies them to its device.
 struct Batch {
-  // The model's first input: (B, ...) float, or tokens of a text, (B, T) int64. Undefined if `others` holds it.
+  // The model's first input: (B, ...) float, or tokens of a text, (B, T) int64. Undefined if `others` holds it. Images
+  // may be bytes (uint8) if the engine has scales for them (EngineOptions::pixel_scales).
   at::Tensor images;
   at::Tensor labels;      // (B) int64, or (B, T) for a language model; as the model's head reads them.
   TensorMap others = {};  // The other inputs by name, each (B, ...).
@@ -38,8 +40,10 @@ struct Batch {
 int64_t NumSamples(const Batch& batch);
 
 // The program's inputs from the batch, in order. If an input is a mask of numbers and the batch has a bool mask, the
-// mask is converted. Throws c10::Error for an input that the batch lacks.
-std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device);
+// mask is converted. If the images are bytes, `pixels` converts them. Throws c10::Error for an input that the batch
+// lacks. REQUIRES: `pixels` is defined if the images are bytes and the program's input is not.
+std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device,
+                                 const PixelMap* pixels = nullptr);
 
 // One loss of a model, the parameters that it trains and their optimizer.
 struct PhaseOptions {
@@ -91,6 +95,7 @@ class Phase {
     uint64_t seed = 0;         // Seeds dropout's random numbers.
     bool sums_in_fp32 = true;  // Sums gradients over micro-batches in fp32; if false, in the leaves' format.
     c10::Device device = c10::Device(c10::DeviceType::CPU);
+    const PixelMap* pixels = nullptr;  // Converts images that are bytes. Outlives the phase.
   };
   // Settings that all phases of a step share.
   struct StepConditions {
@@ -183,6 +188,7 @@ class Phase {
   void ForwardBackward(const Batch& batch, bool is_recorded, executor::RunObserver* observer);
   PhaseSamples ForwardBackwardSampled(const Batch& batch, const StepConditions& step);
   std::string FindBackwardFault(const Batch& batch, bool is_recorded);
+  std::vector<at::Tensor> InputsOf(const Batch& batch) const;
   void GatherGradients(bool accumulate);
   std::vector<GradientSample> SampleGradients(bool of_every_format) const;
   void KeepBuffers();

@@ -61,6 +61,22 @@ std::shared_ptr<Batcher::Order> Batcher::TakeOwnOrder() {
   return !IsReady() && HasRoom() ? NewOrder() : nullptr;
 }
 
+void Batcher::Recycle(Dataset::Samples samples) {
+  const absl::MutexLock lock(&mutex_);
+  spare_.push_back(std::move(samples));
+}
+
+// Returns memory of an earlier batch; undefined tensors if there is none.
+Dataset::Samples Batcher::TakeSpare() {
+  const absl::MutexLock lock(&mutex_);
+  if (spare_.empty()) {
+    return {};
+  }
+  Dataset::Samples spare = std::move(spare_.back());
+  spare_.pop_back();
+  return spare;
+}
+
 bool Batcher::Seek(const Sampler::Cursor& cursor) {
   if (!Sampler::CanBeAt(options_, cursor)) {
     return false;
@@ -109,7 +125,7 @@ std::shared_ptr<Batcher::Order> Batcher::NewOrder() {
 void Batcher::GatherAll(Order& order) {
   for (Item& item : order.items) {
     try {
-      item.samples = gather_(item.indices, item.next.epoch);
+      item.samples = gather_(item.indices, item.next.epoch, TakeSpare());
     } catch (...) {
       item.error = std::current_exception();
     }

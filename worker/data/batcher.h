@@ -26,9 +26,11 @@ namespace ampd::data {
 //   Start -> [Next | Seek]* -> the destructor, which ends the threads
 class Batcher {
  public:
-  // Returns the samples at `indices` in `epoch`. Called concurrently on the batcher's threads and on the thread that
-  // calls Next. If it throws, the Next() that should return the batch rethrows the exception.
-  using Gather = std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch)>;
+  // Returns the samples at `indices` in `epoch`. May write them into the tensors of `reuse`, which nobody else uses.
+  // Called concurrently on the batcher's threads and on the thread that calls Next. If it throws, the Next() that
+  // should return the batch rethrows the exception.
+  using Gather =
+      std::function<Dataset::Samples(const std::vector<int64_t>& indices, int64_t epoch, Dataset::Samples reuse)>;
 
   // How far ahead batches are gathered. Both numbers are positive. If the next batch is not ready, Next itself gathers
   // batches that no thread has taken yet, and waits only if there are none. If `batches` is large, a thread takes
@@ -54,6 +56,9 @@ class Batcher {
 
   // Returns the batch at cursor(). Waits until it is gathered.
   Batch Next();
+
+  // Gives the memory of samples back, for later batches. REQUIRES: nobody reads the samples any more.
+  void Recycle(Dataset::Samples samples);
 
   // Position of the next batch.
   const Sampler::Cursor& cursor() const { return cursor_; }
@@ -83,6 +88,7 @@ class Batcher {
   std::shared_ptr<Order> TakeOwnOrder();
   std::shared_ptr<Order> NewOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GatherAll(Order& order);
+  Dataset::Samples TakeSpare();
   std::vector<Item> AwaitItems();
 
   // The number of batches in an order. An eighth of the limit gives enough orders to occupy all threads, and spare ones
@@ -108,6 +114,7 @@ class Batcher {
   std::optional<Sampler> sampler_ ABSL_GUARDED_BY(mutex_);             // Made with the first order, as it shuffles.
   std::optional<Sampler::Cursor> seek_ ABSL_GUARDED_BY(mutex_);        // Set until the sampler has performed the seek.
   std::deque<std::shared_ptr<Order>> orders_ ABSL_GUARDED_BY(mutex_);  // Follow the batches in items_; Seek drops them.
+  std::vector<Dataset::Samples> spare_ ABSL_GUARDED_BY(mutex_);        // Memory for later batches.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

@@ -137,6 +137,9 @@ class Dataset {
 
     int64_t bytes() const;  // Total size of all tensors in bytes.
   };
+  // How Get returns images that are bytes in the file: as numbers, or as the bytes (uint8), for which pixel_scales()
+  // has the mapping. Other images are always numbers.
+  enum class Pixels { kNumbers, kBytes };
 
   // Errors have the reasons that data_file.h describes.
   static absl::StatusOr<Dataset> ReadIdx(const Idx& source);
@@ -153,6 +156,10 @@ class Dataset {
   // Names of the model's inputs that the samples provide: first the name of the input for `Samples::images`, then the
   // names in `Samples::others`.
   std::vector<std::string_view> input_names() const;
+  // The mean and the deviation by which bytes are mapped: (byte / 255 - mean) / deviation, in fp32 and rounded after
+  // each operation. (C, 2) float, one row per channel; (1, 2) if all channels have the same. Undefined if the images
+  // are not bytes.
+  at::Tensor pixel_scales() const;
   // Shape of one image, (C, H, W); empty if the data is no images, or if it does not say which elements are channels,
   // rows and columns.
   std::vector<int64_t> image_shape() const;
@@ -170,6 +177,9 @@ class Dataset {
   // normalised. The padding of an image counts as pixels that are 0 in the file. REQUIRES: each index is in [0, size);
   // image_shape() is not empty, or the augmentation does nothing.
   Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch) const;
+  // Like the function above. Writes into the tensors of `reuse` where shape and type are right, and else allocates.
+  Samples Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch, Pixels pixels,
+              Samples reuse) const;
 
  private:
   struct Windows {
@@ -187,12 +197,12 @@ class Dataset {
 
   explicit Dataset(Windows windows) : windows_(std::move(windows)) {}
   explicit Dataset(Padded padded) : padded_(std::move(padded)) {}
-  static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices);
-  static Samples Gather(const Padded& padded, const std::vector<int64_t>& indices);
+  static Samples Gather(const Windows& windows, const std::vector<int64_t>& indices, Samples reuse);
+  static Samples Gather(const Padded& padded, const std::vector<int64_t>& indices, Samples reuse);
 
-  template <typename Element>
+  template <typename Element, typename Out>
   void GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
-                    float* out) const;
+                    Out* out) const;
 
   // Makes a dataset of images. `images` are (N, ...), uint8 or float. `labels` are (N, ...), contiguous.
   // `normalization` has one number, or one per channel.

@@ -14,12 +14,18 @@
 #include "absl/strings/str_cat.h"
 #include "data/data_file.h"
 #include "worker/data/dataset.h"
+#include "worker/data/reused_tensor.h"
 
 namespace ampd::data {
 namespace {
 
 float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwise) {
   return numbers.empty() ? otherwise : static_cast<float>(numbers[numbers.size() == 1 ? 0 : channel]);
+}
+
+// Copies bytes, which the device maps later.
+void Map(const uint8_t* in, int64_t count, const kernels::PixelScale& /*channel*/, uint8_t* out) {
+  std::memcpy(out, in, static_cast<size_t>(count));
 }
 
 // Maps `count` elements by `channel`. Each result equals (x - mean) / deviation in float32, rounded after each
@@ -46,11 +52,11 @@ struct Plane {
 };
 
 // Maps one channel (H, W) of one image, after applying the image's random change.
-template <typename Element>
+template <typename Element, typename Out>
 void MapChanged(const Element* in, const Plane& plane, const ImageChange& change, int64_t padding,
-                const kernels::PixelScale& channel, float* out) {
+                const kernels::PixelScale& channel, Out* out) {
   const Element zero = 0;
-  float padded = 0;
+  Out padded = 0;
   Map(&zero, 1, channel, &padded);
   const int64_t shift = change.left - padding;  // How far the crop is shifted to the right, in pixels of the image.
   const int64_t begin = std::clamp<int64_t>(-shift, 0, plane.columns);
@@ -120,8 +126,8 @@ std::vector<int64_t> BatchShape(const at::Tensor& all, const std::vector<int64_t
 }
 
 // Copies the rows at `indices` unchanged.
-at::Tensor GatherRows(const at::Tensor& all, const std::vector<int64_t>& indices) {
-  at::Tensor rows = at::empty(BatchShape(all, indices), all.scalar_type());
+at::Tensor GatherRows(const at::Tensor& all, const std::vector<int64_t>& indices, const at::Tensor& reuse) {
+  at::Tensor rows = EmptyLikeOr(reuse, BatchShape(all, indices), all.scalar_type());
   if (indices.empty()) {
     return rows;
   }
@@ -167,9 +173,9 @@ absl::Status Dataset::CheckMapping(const std::string& name) const {
   return absl::OkStatus();
 }
 
-template <typename Element>
+template <typename Element, typename Out>
 void Dataset::GatherImages(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
-                           float* out) const {
+                           Out* out) const {
   const Element* const all = images_.const_data_ptr<Element>();
   const int64_t elements = images_.numel() / size();
   const auto num_planes =
@@ -204,21 +210,30 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices) const { retur
 
 Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augmentation& augmentation,
                               int64_t epoch) const {
+  return Get(indices, augmentation, epoch, Pixels::kNumbers, {});
+}
+
+Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augmentation& augmentation, int64_t epoch,
+                              Pixels pixels, Samples reuse) const {
   if (is_text()) {
-    return Gather(*windows_, indices);
+    return Gather(*windows_, indices, std::move(reuse));
   }
   if (padded_.has_value()) {
-    return Gather(*padded_, indices);
+    return Gather(*padded_, indices, std::move(reuse));
   }
-  Samples samples = {.images = {}, .labels = GatherRows(labels_, indices)};
+  Samples samples = {.images = {}, .labels = GatherRows(labels_, indices, reuse.labels)};
   for (const auto& [name, field] : fields_) {
-    samples.others[name] = GatherRows(field, indices);
+    samples.others[name] = GatherRows(field, indices, reuse.others[name]);
   }
   if (!images_.defined()) {
     return samples;
   }
-  samples.images = at::empty(BatchShape(images_, indices), at::kFloat);
-  if (images_.scalar_type() == at::kByte) {
+  const bool are_bytes = images_.scalar_type() == at::kByte;
+  const bool stay_bytes = are_bytes && pixels == Pixels::kBytes;
+  samples.images = EmptyLikeOr(reuse.images, BatchShape(images_, indices), stay_bytes ? at::kByte : at::kFloat);
+  if (stay_bytes) {
+    GatherImages<uint8_t>(indices, augmentation, epoch, samples.images.data_ptr<uint8_t>());
+  } else if (are_bytes) {
     GatherImages<uint8_t>(indices, augmentation, epoch, samples.images.data_ptr<float>());
   } else {
     GatherImages<float>(indices, augmentation, epoch, samples.images.data_ptr<float>());
@@ -226,10 +241,23 @@ Dataset::Samples Dataset::Get(const std::vector<int64_t>& indices, const Augment
   return samples;
 }
 
-Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices) {
+at::Tensor Dataset::pixel_scales() const {
+  if (!images_.defined() || images_.scalar_type() != at::kByte) {
+    return {};
+  }
+  at::Tensor scales = at::empty({static_cast<int64_t>(channels_.size()), 2}, at::kFloat);
+  float* out = scales.mutable_data_ptr<float>();
+  for (const kernels::PixelScale& channel : channels_) {
+    *out++ = channel.mean;
+    *out++ = channel.deviation;
+  }
+  return scales;
+}
+
+Dataset::Samples Dataset::Gather(const Windows& windows, const std::vector<int64_t>& indices, Samples reuse) {
   const int64_t length = windows.length;
   const std::vector<int64_t> shape = {static_cast<int64_t>(indices.size()), length};
-  Samples samples = {at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
+  Samples samples = {EmptyLikeOr(reuse.images, shape, at::kLong), EmptyLikeOr(reuse.labels, shape, at::kLong)};
   int64_t* input = samples.images.data_ptr<int64_t>();
   int64_t* label = samples.labels.data_ptr<int64_t>();
   std::visit(

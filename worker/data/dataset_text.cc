@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "data/jsonl.h"
 #include "worker/data/dataset.h"
+#include "worker/data/reused_tensor.h"
 
 namespace ampd::data {
 
@@ -44,14 +45,14 @@ absl::StatusOr<Dataset> Dataset::ReadLabelledTexts(const LabelledTexts& source) 
   return Dataset(Padded{std::move(texts), source.sequence_length, source.pad_token});
 }
 
-Dataset::Samples Dataset::Gather(const Padded& padded, const std::vector<int64_t>& indices) {
+Dataset::Samples Dataset::Gather(const Padded& padded, const std::vector<int64_t>& indices, Samples reuse) {
   const Texts& texts = padded.texts;
   const auto count = static_cast<int64_t>(indices.size());
   const std::vector<int64_t> shape = {count, padded.length};
-  at::Tensor tokens = at::empty(shape, at::kLong);
-  at::Tensor mask = at::empty(shape, at::kBool);
-  at::Tensor types = at::empty(shape, at::kLong);
-  at::Tensor labels = at::empty({count}, at::kLong);
+  at::Tensor tokens = EmptyLikeOr(reuse.images, shape, at::kLong);
+  at::Tensor mask = EmptyLikeOr(reuse.others["attention_mask"], shape, at::kBool);
+  at::Tensor types = EmptyLikeOr(reuse.others["token_type_ids"], shape, at::kLong);
+  at::Tensor labels = EmptyLikeOr(reuse.labels, {count}, at::kLong);
   std::fill_n(tokens.data_ptr<int64_t>(), tokens.numel(), padded.pad_token);
   std::fill_n(mask.data_ptr<bool>(), mask.numel(), false);
   std::fill_n(types.data_ptr<int64_t>(), types.numel(), 0);

@@ -15,6 +15,7 @@
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
 #include "ATen/ops/sum.h"
+#include "ATen/ops/tensor.h"
 #include "ATen/ops/zeros.h"
 #include "absl/strings/str_cat.h"
 #include "ampd/v1/precision.pb.h"
@@ -197,6 +198,24 @@ TEST_P(CapturedPresetTest, TwoGradientsOfANormAreAddedInReplays) {
   EXPECT_EQ(GraphCounts().replays, 3);
 }
 
+TEST_P(CapturedPresetTest, ImagesAsBytes_GiveTheBitsOfTheirNumbers) {
+  EngineOptions options = AdamW();
+  options.pixel_scales = at::tensor({0.3F, 0.7F}).view({1, 2});
+  Make(NormAndDropout(), Preset(GetParam()), options);
+  const auto of_numbers = MakeEngine(NormAndDropout(), Preset(GetParam()), AdamW(), nullptr);
+  for (int i = 0; i < kWarmUps + 3; ++i) {
+    Batch batch = RandomBatch();
+    batch.images = at::randint(0, 256, batch.images.sizes(), at::kByte);
+    Batch numbers = batch;
+    numbers.images = batch.images.to(at::kFloat).div(at::tensor(255.0F)).sub(at::tensor(0.3F)).div(at::tensor(0.7F));
+    const uint64_t stream = 100 + static_cast<uint64_t>(num_steps_);
+    Step({batch});
+    of_numbers->Step({numbers}, stream);
+    ASSERT_EQ(DigestOf(*captured_), DigestOf(*of_numbers)) << "step " << i;
+  }
+  EXPECT_EQ(GraphCounts().replays, 3);
+}
+
 Batch WithLabelsLeft(Batch batch, int64_t num_left) {
   batch.labels.slice(0, num_left).fill_(graph::kIgnoredLabel);
   return batch;
@@ -317,6 +336,19 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
   EXPECT_EQ(GraphCounts().recordings, 2);
   EXPECT_EQ(GraphCounts().replays, 2 + 3);
   EXPECT_EQ(captured_->graph_failure(), "");
+}
+
+TEST_F(CapturedStepTest, AfterASampledStepTookTheRecordingsPlace_StepsSampleTenTimesLessOften) {
+  EngineOptions options = AdamW();
+  options.sample_every_steps = 6;
+  Make(NormAndDropout(), Preset("fp16"), options);
+  int num_sampled = 0;
+  for (uint64_t step = 0; step <= 60; ++step) {
+    const TightMemory tight;
+    num_sampled += captured_->Step({RandomBatch()}, step).sampled_activations;
+  }
+  EXPECT_EQ(num_sampled, 3) << "steps 0, 6 and 60";
+  EXPECT_EQ(GraphCounts().recordings, 2) << "recorded again after step 6 only";
 }
 
 TEST_F(CapturedStepTest, AStepOfAnotherShapeInTightMemory_TakesTheRecordingsPlaceToo) {

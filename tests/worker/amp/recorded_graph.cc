@@ -266,6 +266,7 @@ using kernels::CudaCrossEntropy;
 using kernels::CudaFp8Matrix;
 using kernels::CudaLayerNorm;
 using kernels::CudaLayerNormBackward;
+using kernels::CudaPixels;
 using kernels::SgdStep;
 AdamStep Taken(const AdamStep* step) { return *step; }
 SgdStep Taken(const SgdStep* step) { return *step; }
@@ -285,6 +286,9 @@ CudaLayerNorm Taken(const CudaLayerNorm* norm) { return *norm; }
 const CudaLayerNorm* Given(const CudaLayerNorm& norm) { return &norm; }
 CudaLayerNormBackward Taken(const CudaLayerNormBackward* norm) { return *norm; }
 const CudaLayerNormBackward* Given(const CudaLayerNormBackward& norm) { return &norm; }
+
+CudaPixels Taken(const CudaPixels* pass) { return *pass; }
+const CudaPixels* Given(const CudaPixels& pass) { return &pass; }
 
 const kernels::CudaKernels& Emulated() {
   std::string why;
@@ -316,6 +320,11 @@ const kernels::CudaLayerNormKernels& EmulatedTable() {
 template <>
 const kernels::CudaColumnSumKernels& EmulatedTable() {
   return *Emulated().column_sum;
+}
+
+template <>
+const kernels::CudaPixelKernels& EmulatedTable() {
+  return *Emulated().pixels;
 }
 
 template <auto kKernel>
@@ -369,6 +378,22 @@ const kernels::CudaColumnSumKernels& RecordableColumnSumKernels() {
   return kRecordable;
 }
 
+const kernels::CudaPixelKernels& RecordablePixelKernels() {
+  using Kernels = kernels::CudaPixelKernels;
+  static constexpr Kernels kRecordable = {.map = Recordable<&Kernels::map>::Launch};
+  return kRecordable;
+}
+
+// Copies at once: on the CPU no copy is under way.
+class PlainCopies final : public InputCopies {
+ public:
+  void Copy(const std::vector<TensorCopy>& copies) override {
+    for (const TensorCopy& copy : copies) {
+      copy.to.copy_(copy.from);
+    }
+  }
+};
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&RecordOp>()); }
@@ -393,6 +418,7 @@ const StepGraphs* RecordedGraphs() {
   static constexpr StepGraphs kGraphs = {
       .version = kStepGraphsVersion,
       .make = [](c10::Device) -> std::unique_ptr<StepGraph> { return std::make_unique<RecordedGraph>(); },
+      .make_copies = [](c10::Device) -> std::unique_ptr<InputCopies> { return std::make_unique<PlainCopies>(); },
       .forbid_waits = [](bool) {}};
   return &kGraphs;
 }
@@ -414,6 +440,7 @@ const kernels::CudaKernels* RecordableKernels() {
     made.batch_norm = &RecordableBatchNormKernels();
     made.layer_norm = &RecordableLayerNormKernels();
     made.column_sum = &RecordableColumnSumKernels();
+    made.pixels = &RecordablePixelKernels();
     return made;
   }();
   return &recordable;

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ATen/ops/empty.h"
@@ -21,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // Returns a batch that shows the arguments of this call: its labels are `indices`, and its image is `epoch`.
-Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch) {
+Dataset::Samples Telling(const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& /*reuse*/) {
   Dataset::Samples samples = {at::empty({1}, at::kLong), at::empty({static_cast<int64_t>(indices.size())}, at::kLong)};
   *samples.images.data_ptr<int64_t>() = epoch;
   std::copy(indices.begin(), indices.end(), samples.labels.data_ptr<int64_t>());
@@ -114,10 +116,10 @@ TEST_P(AheadTest, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
   size_t num_gathered = 0;
   std::atomic<size_t> num_asked = 0;
   std::atomic<bool> too_far = false;
-  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& reuse) {
     const absl::MutexLock lock(&mutex);
     too_far = too_far || ++num_gathered > num_asked + most_ahead;
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 100, .batch_size = 1}, gather, {.batches = most_ahead, .threads = 3});
   batcher.Start();
@@ -134,12 +136,12 @@ TEST_P(AheadTest, BeforeAnythingIsAskedFor_GathersAheadAndNoMoreThanItMay) {
 TEST(Batcher, ASeekWhileABatchIsGathered_ForgetsThatBatch) {
   absl::Notification gathering;
   absl::Notification sought;
-  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& reuse) {
     if (!gathering.HasBeenNotified()) {
       gathering.Notify();
       sought.WaitForNotification();
     }
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = 4});
   batcher.Start();
@@ -154,13 +156,13 @@ TEST(Batcher, ASeekWhileABatchIsGathered_ForgetsThatBatch) {
 
 TEST(Batcher, ABatchThatIsGatheredSooner_IsGivenInItsTurn) {
   absl::Notification second_is_gathered;
-  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& reuse) {
     if (indices.front() == 0) {
       second_is_gathered.WaitForNotification();
     } else if (!second_is_gathered.HasBeenNotified()) {
       second_is_gathered.Notify();
     }
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 6, .batch_size = 2, .keep_order = true}, gather, {.batches = 2, .threads = 2});
   batcher.Start();
@@ -182,10 +184,10 @@ TEST(Batcher, ASeekAmongBatchesThatCameTogether_ForgetsTheRest) {
 TEST(Batcher, SmallBatches_ComeTogether) {
   absl::Mutex mutex;
   std::map<std::thread::id, std::vector<int64_t>> gathered;  // First sample of each batch, by thread.
-  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [&](const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& reuse) {
     const absl::MutexLock lock(&mutex);
     gathered[std::this_thread::get_id()].push_back(indices.front());
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 64, .batch_size = 1, .keep_order = true}, gather, {.batches = 32, .threads = 2});
   batcher.Start();
@@ -206,13 +208,14 @@ TEST(Batcher, SmallBatches_ComeTogether) {
 // the batcher's threads wait until the caller has gathered a batch.
 void ExpectCallerGathers(const Batcher::Ahead& ahead) {
   absl::Notification caller_gathered;
-  const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [&, caller = std::this_thread::get_id()](const std::vector<int64_t>& indices, int64_t epoch,
+                                                               const Dataset::Samples& reuse) {
     if (std::this_thread::get_id() != caller) {
       caller_gathered.WaitForNotification();
     } else if (!caller_gathered.HasBeenNotified()) {
       caller_gathered.Notify();
     }
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 100, .batch_size = 1, .keep_order = true}, gather, ahead);
   batcher.Start();
@@ -247,11 +250,11 @@ TEST(Batcher, ACursorThatNoRunReaches_IsRefusedAndChangesNothing) {
 }
 
 TEST_P(AheadTest, WhatTheReaderThrows_ReachesWhoeverAsksForItsBatchAndNobodyEarlier) {
-  const auto gather = [](const std::vector<int64_t>& indices, int64_t epoch) {
+  const auto gather = [](const std::vector<int64_t>& indices, int64_t epoch, const Dataset::Samples& reuse) {
     if (indices.front() == 4) {
       throw std::runtime_error("no memory for sample 4");
     }
-    return Telling(indices, epoch);
+    return Telling(indices, epoch, reuse);
   };
   Batcher batcher({.num_samples = 10, .batch_size = 2, .keep_order = true}, gather, {.batches = GetParam()});
   batcher.Start();
@@ -265,6 +268,30 @@ TEST(Batcher, OneThatIsNotStartedOrNotRead_EndsAtOnce) {
   const Batcher idle({.num_samples = 10, .batch_size = 2}, Telling, {.batches = 2});
   Batcher unread({.num_samples = 10, .batch_size = 2}, Telling, {.batches = 2});
   unread.Start();
+}
+
+TEST(Batcher, MemoryThatWasGivenBack_HoldsALaterBatch) {
+  const auto gather = [](const std::vector<int64_t>& indices, int64_t epoch, Dataset::Samples reuse) {
+    Dataset::Samples samples = Telling(indices, epoch, {});
+    if (reuse.labels.defined()) {
+      reuse.labels.copy_(samples.labels);
+      samples.labels = reuse.labels;
+    }
+    return samples;
+  };
+  const Sampler::Options options = {.num_samples = 40, .batch_size = 4, .seed = 5};
+  Sampler sampler(options);
+  Batcher batcher(options, gather, {.batches = 2, .threads = 2});
+  batcher.Start();
+  std::set<const void*> addresses;
+  for (int step = 0; step < 50; ++step) {
+    Batcher::Batch batch = batcher.Next();
+    EXPECT_EQ(IndicesOf(batch), sampler.Next()) << "step " << step;
+    addresses.insert(batch.samples.labels.const_data_ptr());
+    batcher.Recycle(std::move(batch.samples));
+  }
+  // One batch is read, two wait, and each of three threads may be gathering one.
+  EXPECT_LE(addresses.size(), 6u);
 }
 
 }  // namespace

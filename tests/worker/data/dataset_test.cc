@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "ATen/ops/equal.h"
+#include "ATen/ops/full.h"
 #include "base/error.h"
 #include "tests/data/npy_bytes.h"
 #include "tests/worker/data/numbers.h"
@@ -182,6 +183,37 @@ TEST_F(DatasetTest, OneNormalization_HoldsForAllChannelsAndForFeatures) {
   EXPECT_THAT(FirstSample(Dataset::FromArrays(source)), Pointwise(FloatNear(1e-5), {-0.5f, 0.0f}));
   source.images = Bytes({2, 2, 1, 1});
   EXPECT_THAT(FirstSample(Dataset::FromArrays(source)), Pointwise(FloatNear(1e-5), {-0.5f, 0.0f}));
+}
+
+TEST_F(DatasetTest, ImagesAsBytes_StandForTheSameNumbers) {
+  Dataset::Arrays source = TwoSamples(Bytes({2, 3, 4, 4}));
+  source.normalization = {.mean = {0.1, 0.2, 0.3}, .deviation = {0.5, 0.25, 2}};
+  const auto data = Dataset::FromArrays(source);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const Augmentation augmentation = {.crop_padding = 2, .flip = true, .seed = 7};
+  const at::Tensor numbers = data->Get({1, 0}, augmentation, 3).images;
+  const at::Tensor bytes = data->Get({1, 0}, augmentation, 3, Dataset::Pixels::kBytes, {}).images;
+  ASSERT_EQ(bytes.scalar_type(), at::kByte);
+  const at::Tensor scales = data->pixel_scales();
+  ASSERT_THAT(scales.sizes().vec(), ElementsAre(3, 2));
+  const auto column = [&scales](int64_t i) { return scales.select(1, i).view({1, 3, 1, 1}); };
+  EXPECT_TRUE(bytes.to(at::kFloat).div(at::full({1}, 255.0F)).sub(column(0)).div(column(1)).equal(numbers));
+  EXPECT_FALSE(Dataset::MakeSynthetic({.shape = {4}, .num_classes = 2, .num_samples = 4})->pixel_scales().defined());
+}
+
+TEST_F(DatasetTest, MemoryOfAnEarlierBatch_IsUsedAgainIfItFits) {
+  const auto data = Dataset::FromArrays(TwoSamples(Bytes({2, 3, 4, 4})));
+  ASSERT_TRUE(data.ok()) << data.status();
+  const Dataset::Samples expected = data->Get({1, 0});
+  Dataset::Samples old = data->Get({0, 0});
+  const void* const memory = old.images.const_data_ptr();
+  const Dataset::Samples again = data->Get({1, 0}, {}, 0, Dataset::Pixels::kNumbers, old);
+  EXPECT_EQ(again.images.const_data_ptr(), memory);
+  EXPECT_TRUE(again.images.equal(expected.images));
+  EXPECT_TRUE(again.labels.equal(expected.labels));
+  const Dataset::Samples smaller = data->Get({1}, {}, 0, Dataset::Pixels::kNumbers, old);
+  EXPECT_NE(smaller.images.const_data_ptr(), memory);
+  EXPECT_TRUE(smaller.images[0].equal(expected.images[0]));
 }
 
 TEST_F(DatasetTest, GreyImages_HaveAChannel) {

@@ -142,8 +142,10 @@ TEST(Field, BatchesGatheredAhead_AreTheSamplesOneByOne) {
   const auto data = Dataset::FromArrays(Tower());
   ASSERT_TRUE(data.ok()) << data.status();
   const Sampler::Options options = {.num_samples = kSamples, .batch_size = 4, .seed = 9, .last_batch = LastBatch::kPad};
-  Batcher batcher(options, [&](const std::vector<int64_t>& indices, int64_t) { return data->Get(indices); },
-                  {.batches = 3, .threads = 2});
+  Batcher batcher(
+      options,
+      [&](const std::vector<int64_t>& indices, int64_t, const Dataset::Samples&) { return data->Get(indices); },
+      {.batches = 3, .threads = 2});
   batcher.Start();
   Sampler sampler(options);
   for (int step = 0; step < 12; ++step) {

@@ -11,11 +11,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <mutex>
 
 #include "ATen/core/Generator.h"
 #include "c10/util/Exception.h"
+#include "worker/amp/step/cuda_input_copies.h"
+#include "worker/amp/step/cuda_streams.h"
 #include "worker/amp/step/step_graph.h"
 
 namespace ampd::amp {
@@ -28,19 +29,6 @@ void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
   c10::Event event(c10::DeviceType::CUDA);
   event.record(earlier.unwrap());
   event.block(later.unwrap());
-}
-
-// The stream on which a device's steps warm up and are recorded, because a default stream cannot be recorded. There is
-// one for the whole process: libraries keep workspaces for every stream that they have seen (precision/cost/memory.cc
-// counts cuBLAS's).
-cuda::CUDAStream RecordingStream(c10::DeviceIndex device) {
-  static std::mutex mutex;
-  static std::map<c10::DeviceIndex, cuda::CUDAStream> streams;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto found = streams.find(device);
-  return found != streams.end()
-             ? found->second
-             : streams.emplace(device, cuda::getStreamFromPool(/*isHighPriority=*/false, device)).first->second;
 }
 
 // Bytes that LibTorch's allocator holds on the device, and how many of them tensors use.
@@ -57,7 +45,8 @@ Taken TakenOf(c10::Device device) {
 
 class CudaStepGraph final : public StepGraph {
  public:
-  explicit CudaStepGraph(c10::Device device) : device_(device), stream_(RecordingStream(device.index())) {}
+  explicit CudaStepGraph(c10::Device device)
+      : device_(device), stream_(StreamFor(StreamUse::kRecording, device.index())) {}
 
   void WarmUp(absl::FunctionRef<void()> step) override {
     const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
@@ -177,7 +166,8 @@ void ForbidWaits(bool forbidden) {
   cuda::warning_state().set_sync_debug_mode(forbidden ? cuda::SyncDebugMode::L_ERROR : cuda::SyncDebugMode::L_DISABLED);
 }
 
-constexpr StepGraphs kStepGraphs = {.version = kStepGraphsVersion, .make = Make, .forbid_waits = ForbidWaits};
+constexpr StepGraphs kStepGraphs = {
+    .version = kStepGraphsVersion, .make = Make, .make_copies = MakeCudaInputCopies, .forbid_waits = ForbidWaits};
 
 }  // namespace
 }  // namespace ampd::amp

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "c10/core/Device.h"
+#include "worker/amp/step/tensor_copy.h"
 
 namespace ampd::amp {
 
@@ -49,8 +50,19 @@ class StepGraph {
   virtual Memory memory() const = 0;
 };
 
-// Incremented with every change to StepGraph or StepGraphs.
-inline constexpr uint32_t kStepGraphsVersion = 2;
+// Copies the inputs of steps from the host to a GPU. The transfer over the bus runs on a stream of its own, while the
+// GPU computes the step before. Single-threaded; owner: the engine.
+class InputCopies {
+ public:
+  virtual ~InputCopies() = default;
+
+  // Makes each `to`, on the GPU, equal to its `from`, for work that is launched after this call on LibTorch's current
+  // stream. Does not wait, if the memory of every `from` is pinned; `from` must not change before that work has ended.
+  virtual void Copy(const std::vector<TensorCopy>& copies) = 0;
+};
+
+// Incremented with every change to StepGraph, InputCopies, TensorCopy or StepGraphs.
+inline constexpr uint32_t kStepGraphsVersion = 3;
 inline constexpr char kStepGraphsSymbol[] = "ampd_step_graphs";
 
 // The table of functions that libampd_cuda_graph.so exports. The library comes from the same build as the program that
@@ -58,6 +70,7 @@ inline constexpr char kStepGraphsSymbol[] = "ampd_step_graphs";
 struct StepGraphs {
   uint32_t version;
   std::unique_ptr<StepGraph> (*make)(c10::Device device);
+  std::unique_ptr<InputCopies> (*make_copies)(c10::Device device);
   // Forbids or permits waits. While they are forbidden, LibTorch throws where it would make the host wait for the
   // device. For tests.
   void (*forbid_waits)(bool forbidden);

@@ -7,6 +7,7 @@
 #include "ATen/core/Tensor.h"
 #include "c10/core/Device.h"
 #include "worker/amp/step/step_graph.h"
+#include "worker/amp/step/tensor_copy.h"
 #include "worker/kernels/cpu/step_kernels.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 #include "worker/kernels/step_control.h"
@@ -37,12 +38,6 @@ struct StepTensors {
   at::Tensor average;       // Average of the parameter over the steps, fp32; undefined: none.
   double learning_rate = 0;
   double weight_decay = 0;
-};
-
-// A tensor and a copy of it, with the same dtype, sizes and strides.
-struct TensorCopy {
-  at::Tensor from;
-  at::Tensor to;
 };
 
 // The passes of a step over all parameters (sums, updates, roundings), and the decisions between them, on one device. A

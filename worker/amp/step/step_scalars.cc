@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ATen/ops/empty.h"
-#include "c10/core/impl/VirtualGuardImpl.h"
+#include "worker/amp/step/current_stream.h"
 
 namespace ampd::amp {
 namespace {
@@ -26,13 +26,11 @@ at::Tensor HostBytes(size_t count, bool pinned) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions().dtype(at::kByte).pinned_memory(pinned));
 }
 
-c10::Stream StreamOf(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
-
 }  // namespace
 
-StepScalars::StepScalars(c10::Device device, const kernels::ScalerRule& scaler,
+StepScalars::StepScalars(const ComputeDevice& device, const kernels::ScalerRule& scaler,
                          const std::vector<kernels::PhaseRule>& phases, const std::vector<size_t>& num_gradients)
-    : device_(device) {
+    : device_(device.device), kernels_(device.cuda_kernels) {
   start_.step.scaler_rule = scaler;
   for (size_t i = 0; i < phases.size(); ++i) {
     PhaseBlock& phase = start_.phases.emplace_back();
@@ -89,18 +87,18 @@ void StepScalars::Load(const kernels::ScalerState& scaler, double rate_factor, c
 
 void StepScalars::Send() {
   const bool is_cuda = device_.is_cuda();
-  Sent& sent = sent_.emplace_back(Sent{HostBytes(BytesOf(start_), is_cuda), c10::Event(device_.type())});
+  Sent& sent = sent_.emplace_back(Sent{HostBytes(BytesOf(start_), is_cuda), std::nullopt});
   sent.bytes.copy_(bytes_, /*non_blocking=*/true);
-  if (is_cuda) {
-    sent.arrived.record(StreamOf(device_));
+  if (kernels_ != nullptr) {
+    sent.arrived.emplace(*kernels_).Record(CurrentStream(device_));
   }
 }
 
 StepRecord StepScalars::AwaitStep() {
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();
-  if (device_.is_cuda()) {
-    sent.arrived.synchronize();
+  if (sent.arrived.has_value()) {
+    sent.arrived->Await();
   }
   return Parse(sent.bytes);
 }

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
 #include "c10/core/Device.h"
-#include "c10/core/Event.h"
+#include "worker/amp/step/cuda_event.h"
+#include "worker/amp/step/step_kernels.h"
 #include "worker/kernels/step_control.h"
 
 namespace ampd::amp {
@@ -24,8 +26,8 @@ struct StepRecord {
 class StepScalars {
  public:
   // `phases`: one rule per phase. `num_gradients`: for each phase, its number of gradients.
-  StepScalars(c10::Device device, const kernels::ScalerRule& scaler, const std::vector<kernels::PhaseRule>& phases,
-              const std::vector<size_t>& num_gradients);
+  StepScalars(const ComputeDevice& device, const kernels::ScalerRule& scaler,
+              const std::vector<kernels::PhaseRule>& phases, const std::vector<size_t>& num_gradients);
 
   // Pointers to the scalars, for kernels.
   const kernels::StepControl& control() const { return control_; }
@@ -53,16 +55,17 @@ class StepScalars {
     at::Tensor skip;
   };
   struct Sent {
-    at::Tensor bytes;  // On the host.
-    c10::Event arrived;
+    at::Tensor bytes;                  // On the host.
+    std::optional<CudaEvent> arrived;  // nullopt: a CPU has no work under way.
   };
 
   StepRecord Parse(const at::Tensor& bytes) const;
   at::Tensor View(size_t offset, at::ScalarType type) const;
 
   const c10::Device device_;
-  StepRecord start_;  // The state that Load writes to the device.
-  at::Tensor bytes_;  // On the device: the step's block, the phases' blocks, the stats.
+  const kernels::CudaKernels* const kernels_;  // Null on a CPU.
+  StepRecord start_;                           // The state that Load writes to the device.
+  at::Tensor bytes_;                           // On the device: the step's block, the phases' blocks, the stats.
   kernels::StepControl control_;
   at::Tensor loss_scale_;
   std::vector<Views> views_;

@@ -7,6 +7,7 @@
 #include "worker/kernels/cuda/fp8_kernels.h"
 #include "worker/kernels/cuda/layer_norm_kernels.h"
 #include "worker/kernels/cuda/loss_kernels.h"
+#include "worker/kernels/cuda/pixel_kernels.h"
 #include "worker/kernels/step_control.h"
 #include "worker/kernels/step_math.h"
 #include "worker/kernels/tensor_row.h"
@@ -17,13 +18,13 @@
 // The step's passes over all tensors are compute_grad_stats, accumulate, update, round and copy, with one launch for
 // each (two for compute_grad_stats). They equal the CPU's loops (cpu/step_kernels.h) bit for bit, except for the order
 // in which compute_grad_stats adds up the squares. Between compute_grad_stats and update, decide reads the results of
-// compute_grad_stats and writes the decisions for update, on the device. Nothing here allocates or synchronises, and
+// compute_grad_stats and writes the decisions for update, on the device. No pass allocates or synchronises, and
 // every pass is deterministic. Nothing keeps state, except for counts that are 0 between two launches (last_block.h).
 namespace ampd::kernels {
 
 // Incremented with every change to the rest of this file, to the other headers of this folder that it includes, to the
 // structs of step_math.h and step_control.h, to TensorRow or to Format.
-inline constexpr uint32_t kCudaKernelsVersion = 8;
+inline constexpr uint32_t kCudaKernelsVersion = 9;
 inline constexpr char kCudaKernelsSymbol[] = "ampd_cuda_kernels";
 
 // All tensors of a pass. All pointers are to device memory. REQUIRES: each tensor's first_chunk is the number of chunks
@@ -54,6 +55,13 @@ struct CudaKernels {
 
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);
+
+  // An event marks a point in the work of a stream. The events measure no time. await_event waits until the work before
+  // the point is done, and uses no core while it waits; it is the only function of the table that waits.
+  int (*create_event)(void** event);
+  int (*record_event)(void* event, void* stream);
+  int (*await_event)(void* event);
+  int (*destroy_event)(void* event);
 
   // Sets stats[tensors[i].number] from tensors[i].gradient; other stats are left alone. `chunk_stats` is scratch for
   // num_chunks stats, which need not be zeroed.
@@ -87,6 +95,7 @@ struct CudaKernels {
   const CudaBatchNormKernels* batch_norm;
   const CudaLayerNormKernels* layer_norm;
   const CudaColumnSumKernels* column_sum;
+  const CudaPixelKernels* pixels;
 };
 
 }  // namespace ampd::kernels

@@ -280,6 +280,21 @@ int DescribeDevice(int ordinal, CudaDevice* device) {
   return cudaSuccess;
 }
 
+int CreateEvent(void** event) {
+  cudaEvent_t created = nullptr;
+  const cudaError_t error = cudaEventCreateWithFlags(&created, cudaEventBlockingSync | cudaEventDisableTiming);
+  *event = created;
+  return error;
+}
+
+int RecordEvent(void* event, void* stream) {
+  return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
+}
+
+int AwaitEvent(void* event) { return cudaEventSynchronize(static_cast<cudaEvent_t>(event)); }
+
+int DestroyEvent(void* event) { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
 int ComputeGradStats(CudaTable table, GradientStats* chunk_stats, GradientStats* stats, void* stream) {
   if (const int error = Launch(ComputeChunkStats, table.num_chunks, stream, table, chunk_stats); error != cudaSuccess) {
     return error;
@@ -315,6 +330,10 @@ constexpr CudaKernels kKernels = {
     .runtime_version = CUDART_VERSION,
     .error_text = ErrorText,
     .describe_device = DescribeDevice,
+    .create_event = CreateEvent,
+    .record_event = RecordEvent,
+    .await_event = AwaitEvent,
+    .destroy_event = DestroyEvent,
     .compute_grad_stats = ComputeGradStats,
     .accumulate = Accumulate,
     .decide = Decide,
@@ -328,6 +347,7 @@ constexpr CudaKernels kKernels = {
     .batch_norm = &kBatchNormKernels,
     .layer_norm = &kLayerNormKernels,
     .column_sum = &kColumnSumKernels,
+    .pixels = &kPixelKernels,
 };
 
 }  // namespace

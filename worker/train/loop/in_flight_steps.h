@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "worker/amp/phase.h"
+#include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 
 namespace ampd::train {
@@ -28,6 +29,7 @@ class InFlightSteps {
     bool reports_gradients = false;
     std::string why_uneven = {};  // Why the micro-batches may count different numbers of labels; empty: they do not.
     std::vector<amp::Batch> micro_batches = {};
+    data::Dataset::Samples samples = {};  // The batch, of which the micro-batches are views.
   };
   struct ReadStep : Step {
     double seconds = 0;

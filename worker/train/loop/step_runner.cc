@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ATen/ops/empty.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -29,6 +30,20 @@ uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& p
          static_cast<uint64_t>(place.position);
 }
 
+// Makes the tensor one that may be overwritten, with the same shape: drops a tensor whose memory somebody else still
+// uses, and replaces memory that is not pinned if `pins`. Memory is pinned only here, on the thread that records steps:
+// while a step is recorded, no thread may do so.
+void FreeForReuse(bool pins, at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return;
+  }
+  if (tensor.use_count() > 1 || tensor.storage().use_count() > 1) {
+    tensor = at::Tensor();
+  } else if (pins && !tensor.is_pinned()) {
+    tensor = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
+  }
+}
+
 }  // namespace
 
 void StepRunner::Begin(bool reports_gradients) {
@@ -36,7 +51,7 @@ void StepRunner::Begin(bool reports_gradients) {
     run_.engine().SampleNextStep();
   }
   const InFlightSteps::Instant asked = Now();
-  const data::Batcher::Batch batch = run_.batcher().Next();
+  data::Batcher::Batch batch = run_.batcher().Next();
   const InFlightSteps::Instant given = Now();
   // Wait for a valid lease only after the wait for data, because the lease may expire during the wait for data. The
   // step's time does not include the wait for the lease.
@@ -55,7 +70,8 @@ void StepRunner::Begin(bool reports_gradients) {
                     .data_wait_seconds = data_wait_seconds,
                     .reports_gradients = reports_gradients,
                     .why_uneven = std::move(why_uneven),
-                    .micro_batches = std::move(micro_batches)});
+                    .micro_batches = std::move(micro_batches),
+                    .samples = std::move(batch.samples)});
 }
 
 size_t StepRunner::MaxInFlight() const {
@@ -105,6 +121,18 @@ absl::Status StepRunner::ReportActivations(const EndedStep& step) {
   return run_.reports().ReportActivations(run_.step(), step.result, [&] {
     return run_.engine().FindActivationFault(step.begun.micro_batches, RandomStreamOf(step.begun.place, run_.plan()));
   });
+}
+
+void StepRunner::Recycle(EndedStep step) {
+  step.begun.micro_batches.clear();
+  data::Dataset::Samples& samples = step.begun.samples;
+  const bool pins = run_.plan().engine.device.device.is_cuda();
+  FreeForReuse(pins, samples.images);
+  FreeForReuse(pins, samples.labels);
+  for (auto& [name, tensor] : samples.others) {
+    FreeForReuse(pins, tensor);
+  }
+  run_.batcher().Recycle(std::move(samples));
 }
 
 absl::Status StepRunner::Replay(const EndedStep& step) {

@@ -41,6 +41,9 @@ class StepRunner {
   absl::Status ReportActivations(const EndedStep& step);
   // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);
+  // Gives the memory of the step's batch to later batches. For a GPU it is replaced by pinned memory, unless it is
+  // pinned already: the host does not wait for copies from pinned memory to the GPU.
+  void Recycle(EndedStep step);
 
   InFlightSteps& in_flight() { return in_flight_; }
   const InFlightSteps& in_flight() const { return in_flight_; }

@@ -188,7 +188,7 @@ absl::Status TrainingLoop::EndProfile() {
 
 // Reads the oldest step in flight, reports it and reacts to it.
 absl::Status TrainingLoop::EndStep() {
-  const StepRunner::EndedStep step = steps_.Await();
+  StepRunner::EndedStep step = steps_.Await();
   device_watch_.Update();
   AMPD_RETURN_IF_ERROR(steps_.Report(step));
   ReportState(v1::Attempt::RUNNING);
@@ -202,6 +202,7 @@ absl::Status TrainingLoop::EndStep() {
   if (!decision.has_diverged()) {
     AMPD_RETURN_IF_ERROR(run_.reports().ReportLostPrecision(run_.step(), step.result, policy));
   }
+  steps_.Recycle(std::move(step));
   return React(decision);
 }
 

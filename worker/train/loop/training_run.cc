@@ -68,9 +68,12 @@ TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, 
       start_(start),
       telemetry_(telemetry),
       batcher_(
-          plan_.sampler, [this](const std::vector<int64_t>& indices, int64_t epoch) { return Gather(indices, epoch); },
+          plan_.sampler,
+          [this](const std::vector<int64_t>& indices, int64_t epoch, data::Dataset::Samples reuse) {
+            return Gather(indices, epoch, std::move(reuse));
+          },
           {.batches =
-               static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0).bytes() * plan_.sampler.num_in_batch())),
+               static_cast<size_t>(precision::BatchesAhead(Gather({0}, 0, {}).bytes() * plan_.sampler.num_in_batch())),
            .threads =
                static_cast<size_t>(precision::GatherThreads(static_cast<int>(std::thread::hardware_concurrency())))}),
       uneven_batches_(plan_.model),
@@ -88,10 +91,16 @@ TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, 
 }
 
 // Makes a batch. Runs on the batcher's threads, so it reads only data that training never changes.
-data::Dataset::Samples TrainingRun::Gather(const std::vector<int64_t>& indices, int64_t epoch) const {
-  data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch);
+data::Dataset::Samples TrainingRun::Gather(const std::vector<int64_t>& indices, int64_t epoch,
+                                           data::Dataset::Samples reuse) const {
+  using Pixels = data::Dataset::Pixels;
+  const Pixels pixels = plan_.engine.pixel_scales.defined() ? Pixels::kBytes : Pixels::kNumbers;
+  const at::Tensor old_noise = plan_.noise.shape.has_value() ? reuse.others["noise"] : at::Tensor();
+  data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch, pixels, std::move(reuse));
   if (plan_.noise.shape.has_value()) {
-    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape);
+    const at::Tensor noise = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape);
+    const bool fits = old_noise.defined() && old_noise.sizes() == noise.sizes();
+    samples.others["noise"] = fits ? old_noise.copy_(noise) : noise;
   }
   return samples;
 }

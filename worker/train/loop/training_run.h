@@ -93,7 +93,7 @@ class TrainingRun {
   int64_t step() const { return progress_.step; }
 
  private:
-  data::Dataset::Samples Gather(const std::vector<int64_t>& indices, int64_t epoch) const;
+  data::Dataset::Samples Gather(const std::vector<int64_t>& indices, int64_t epoch, data::Dataset::Samples reuse) const;
   absl::Status MakeEngine();
   absl::Status LoadState(TrainingState state);
 

@@ -283,6 +283,9 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
   if (plan.imported.has_value()) {
     plan.engine.eval_model = plan.imported->eval;
   }
+  if (graph::HeadOf(plan.model) != graph::Head::kOwnLoss) {
+    plan.engine.pixel_scales = plan.train.pixel_scales();
+  }
   plan.ignored_label = graph::IgnoredLabelOf(plan.model);
   plan.noise = {.shape = NoiseShapeOf(plan.model), .seed = spec.train().seed()};
   AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));

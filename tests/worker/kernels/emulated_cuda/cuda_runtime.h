@@ -33,6 +33,9 @@ struct dim3 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -157,6 +160,24 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       __syncthreads();
     }
   });
+  return cudaSuccess;
+}
+
+// All work is done when a launch returns, so every event has happened once it is recorded.
+using cudaEvent_t = bool*;
+inline constexpr unsigned cudaEventBlockingSync = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new bool(false);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  *event = true;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) { return *event ? cudaSuccess : cudaErrorNoDevice; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
   return cudaSuccess;
 }
 

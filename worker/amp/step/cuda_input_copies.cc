@@ -1,0 +1,91 @@
+#include "worker/amp/step/cuda_input_copies.h"
+
+#include <ATen/ops/empty_like.h>
+#include <c10/core/Event.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <vector>
+
+#include "worker/amp/step/cuda_streams.h"
+
+namespace ampd::amp {
+namespace {
+
+namespace cuda = c10::cuda;
+
+// Inputs with fewer bytes in total are copied on the current stream: their transfer takes less time than the events and
+// the second copy of the way through memory of their own.
+constexpr size_t kLeastBytes = size_t{1} << 20;
+
+bool AreAlike(const at::Tensor& one, const at::Tensor& other) {
+  return one.defined() && one.scalar_type() == other.scalar_type() && one.sizes() == other.sizes() &&
+         one.strides() == other.strides();
+}
+
+at::Tensor Pinned(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; }
+
+class CudaInputCopies final : public InputCopies {
+ public:
+  explicit CudaInputCopies(c10::Device device)
+      : device_(device), stream_(StreamFor(StreamUse::kCopies, device.index())) {}
+
+  void Copy(const std::vector<TensorCopy>& copies) override {
+    size_t bytes = 0;
+    for (const TensorCopy& copy : copies) {
+      bytes += copy.from.nbytes();
+    }
+    if (bytes < kLeastBytes) {
+      for (const TensorCopy& copy : copies) {
+        copy.to.copy_(Pinned(copy.from), /*non_blocking=*/true);
+      }
+      return;
+    }
+    const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
+    MakeArrived(copies, current);
+    read_.block(stream_.unwrap());  // The last step's inputs must be read before they are overwritten.
+    {
+      const cuda::CUDAStreamGuard guard(stream_);
+      for (size_t i = 0; i < copies.size(); ++i) {
+        arrived_[i].copy_(Pinned(copies[i].from), /*non_blocking=*/true);
+      }
+    }
+    c10::Event have_arrived(c10::DeviceType::CUDA);
+    have_arrived.record(stream_.unwrap());
+    have_arrived.block(current.unwrap());
+    for (size_t i = 0; i < copies.size(); ++i) {
+      copies[i].to.copy_(arrived_[i], /*non_blocking=*/true);
+    }
+    read_.record(current.unwrap());
+  }
+
+ private:
+  // Makes memory for the arriving inputs, unless it exists.
+  void MakeArrived(const std::vector<TensorCopy>& copies, const cuda::CUDAStream& current) {
+    bool made = false;
+    arrived_.resize(copies.size());
+    for (size_t i = 0; i < copies.size(); ++i) {
+      if (!AreAlike(arrived_[i], copies[i].to)) {
+        arrived_[i] = at::empty_like(copies[i].to);
+        made = true;
+      }
+    }
+    if (made) {
+      // Earlier work on the current stream may still use memory that the allocator has just handed out again.
+      read_.record(current.unwrap());
+    }
+  }
+
+  const c10::Device device_;
+  const cuda::CUDAStream stream_;
+  std::vector<at::Tensor> arrived_;         // On the device; copied on from there by the current stream.
+  c10::Event read_{c10::DeviceType::CUDA};  // When the current stream has read `arrived_`.
+};
+
+}  // namespace
+
+std::unique_ptr<InputCopies> MakeCudaInputCopies(c10::Device device) {
+  return std::make_unique<CudaInputCopies>(device);
+}
+
+}  // namespace ampd::amp

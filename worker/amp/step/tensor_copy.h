@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ATen/core/Tensor.h"
+
+namespace ampd::amp {
+
+// A tensor and a copy of it, with the same dtype, sizes and strides.
+struct TensorCopy {
+  at::Tensor from;
+  at::Tensor to;
+};
+
+}  // namespace ampd::amp
