@@ -13,6 +13,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,8 +58,9 @@ train: {steps: 60, seed: 5, num_threads: 1}
 resources: {kind: CPU}
 """
 AFTER_FAULTS = {"Alerts", "Faults"}  # Panels that are empty as long as all is well.
-# Alerts that may rightly fire: the machine of the tests has few cores and much to do.
+# An alert that may rightly fire: the machine of the tests has few cores and much to do.
 TRUE_HERE = {"AmpdJobCpuStarved"}
+NEARLY_FULL = 0.05  # AmpdWorkerDiskNearlyFull fires below this share of free bytes.
 BF16 = "{preset: bf16}"
 # The scale grows every hundred steps, and soon overflows each time: about one step in a hundred is skipped.
 FP16 = "{preset: fp16, loss_scale: {dynamic: {initial: 1048576, cap: 1073741824, growth_interval: 100}}}"
@@ -73,6 +75,19 @@ def scaled(text):
     text = text.replace(", 24 * 3600)", f", {24 * 3600 // SCALE})")  # How far a prediction looks ahead.
     text = re.sub(r"(offset )(\d+)([smhd])( )", shorter, text)
     return re.sub(r"( for: )(\d+)([smhd])(\n)", shorter, text)
+
+
+def true_of_the_disk(free, size):
+    """Returns the alerts that rightly fire on a disk of `size` bytes of which `free` bytes (a list, once a second) were
+    free: other programs use the disk, too."""
+    alerts = set()
+    if min(free) < NEARLY_FULL * size:
+        alerts.add("AmpdWorkerDiskNearlyFull")
+    # A day, of which the rule predicts whether the disk lasts, is that many of the observed periods.
+    periods = 24 * 3600 / SCALE / len(free)
+    if max(free) / 2 < (max(free) - min(free)) * periods and min(free) < size / 2:
+        alerts.add("AmpdDiskFillsUp")
+    return alerts
 
 
 def sections():
@@ -180,16 +195,18 @@ class MonitorPage(unittest.TestCase):
         type(self).jobs, type(self).began = jobs, time.time()
         # Before Prometheus's first scrape there was no server.
         wait_for(lambda: self.firing() <= TRUE_HERE, "no alert fires")
-        seen = set()
+        seen, free = set(), []
         start, second_began = time.monotonic(), None
         # An hour, in which the second job has at least ten minutes. On a busy machine the first one takes longer.
         while time.monotonic() < start + HEALTHY_SECONDS or time.monotonic() < (second_began or start + 240) + 10:
             if second_began is None and self.service.job(jobs[1])["state"] == "RUNNING":
                 second_began = time.monotonic()
             seen |= self.firing()
+            disk = shutil.disk_usage(self.folder)
+            free.append(disk.free)
             self.service.ampctl("job", "show", "j-aaaaaaaaaaaaaaaa")  # The caller's fault.
             pass_time(1)
-        self.assertLessEqual(seen, TRUE_HERE, self.prometheus.now("ALERTS"))
+        self.assertLessEqual(seen, TRUE_HERE | true_of_the_disk(free, disk.total), self.prometheus.now("ALERTS"))
         self.assertEqual([self.service.job(job)["state"] for job in jobs], ["SUCCEEDED", "RUNNING", "RUNNING"])
 
     def test_2_prometheus_has_all_rules_and_can_evaluate_them(self):
