@@ -103,6 +103,9 @@ JobClient::JobClient(const Options& options) : options_(options), stubs_(std::ma
 JobClient::~JobClient() = default;
 
 absl::StatusOr<v1::Job> JobClient::CreateJob(const v1::CreateJobRequest& request, const Retry& retry) {
+  if (options_.tenant == kAllTenants && request.tenant().empty()) {
+    return absl::InvalidArgumentError("the tenant '*' stands for all tenants; a job belongs to one: --tenant NAME");
+  }
   return CallRepeatedly(*stubs_->jobs, &v1::JobService::StubInterface::CreateJob, ForTenant(request, options_.tenant),
                         options_.call_deadline, retry);
 }

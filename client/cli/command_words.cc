@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/cli/foreign_words.h"
 #include "client/cli/own_words.h"
 
 namespace ampd::client {

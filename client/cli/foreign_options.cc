@@ -1,13 +1,10 @@
 // Options that users of other programs try.
 #include <algorithm>
-#include <map>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
@@ -23,17 +20,29 @@ constexpr struct {
   const char* foreign;
   const char* own;
 } kForeignOptions[] = {
-    {"--server", "--address"},   {"--host", "--address"},
-    {"--endpoint", "--address"}, {"--context", "--address"},
-    {"--format", "--output"},    {"--filename", "--file"},
-    {"--lines", "--tail"},       {"-n", "--tail"},
-    {"-w", "--watch"},           {"--since-time", "--since"},
-    {"--wait", "--follow"},      {"--watch", "--follow"},
-    {"-n", "--tenant"},          {"--namespace", "--tenant"},
-    {"--force", "--yes"},        {"--test-only", "--dry-run"},
-    {"--validate", "--dry-run"}, {"--check", "--dry-run"},
-    {"--sort-by", "--sort"},     {"-v", "--version"},
-    {"-V", "--version"},         {"--output-file", "--output"},
+    {"--server", "--address"},
+    {"--host", "--address"},
+    {"--endpoint", "--address"},
+    {"--context", "--address"},
+    {"--format", "--output"},
+    {"--filename", "--file"},
+    {"--lines", "--tail"},
+    {"-n", "--tail"},
+    {"-w", "--watch"},
+    {"--since-time", "--since"},
+    {"--wait", "--follow"},
+    {"--watch", "--follow"},
+    {"-F", "--file"},
+    {"-n", "--tenant"},
+    {"--namespace", "--tenant"},
+    {"--force", "--yes"},
+    {"--test-only", "--dry-run"},
+    {"--validate", "--dry-run"},
+    {"--check", "--dry-run"},
+    {"--sort-by", "--sort"},
+    {"-v", "--version"},
+    {"-V", "--version"},
+    {"--output-file", "--output"},
 };
 
 constexpr ForeignOption kRewrittenOptions[] = {
@@ -42,6 +51,9 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"", "--csv", "-o csv"},
     {"", "--wide", "-o wide"},
     {"", "--format", "-o %"},
+    {"", "--no-color", "--color never"},
+    {"job list", "-i", "--watch --interval %"},
+    {"job list", "--iterate", "--watch --interval %"},
     {"job list", "-n", "--limit %"},
     {"job list", "--state", "--filter state=%"},
     {"job list", "--status", "--filter state=%"},
@@ -101,41 +113,66 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "-J", "--name %"},
 };
 
-// The states of jobs, as users of other programs call them.
-const std::map<std::string_view, std::string_view>& States() {
-  static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
-                                                                                      {"pending", "queued"},
-                                                                                      {"waiting", "queued"},
-                                                                                      {"running", "running"},
-                                                                                      {"paused", "paused"},
-                                                                                      {"suspended", "paused"},
-                                                                                      {"succeeded", "succeeded"},
-                                                                                      {"completed", "succeeded"},
-                                                                                      {"done", "succeeded"},
-                                                                                      {"success", "succeeded"},
-                                                                                      {"failed", "failed"},
-                                                                                      {"failure", "failed"},
-                                                                                      {"in_progress", "running"},
-                                                                                      {"error", "failed"},
-                                                                                      {"r", "running"},
-                                                                                      {"pd", "queued"},
-                                                                                      {"cd", "succeeded"},
-                                                                                      {"f", "failed"},
-                                                                                      {"ca", "cancelled"},
-                                                                                      {"s", "paused"},
-                                                                                      {"cancelled", "cancelled"},
-                                                                                      {"canceled", "cancelled"},
-                                                                                      {"starting", "starting"},
-                                                                                      {"cf", "starting"},
-                                                                                      {"pausing", "pausing"},
-                                                                                      {"cancelling", "cancelling"},
-                                                                                      {"timeout", "failed"},
-                                                                                      {"to", "failed"},
-                                                                                      {"oom", "failed"},
-                                                                                      {"nf", "failed"},
-                                                                                      {"st", "paused"}};
-  return *kStates;
-}
+// Options of other programs whose value is the next word, in alphabetical order. Those of ampctl are not listed.
+constexpr std::string_view kOptionsWithValue[] = {"--account",
+                                                  "--as",
+                                                  "--cluster",
+                                                  "--container",
+                                                  "--context",
+                                                  "--cpus-per-gpu",
+                                                  "--cpus-per-task",
+                                                  "--dependency",
+                                                  "--endtime",
+                                                  "--field-selector",
+                                                  "--gpus",
+                                                  "--grace-period",
+                                                  "--gres",
+                                                  "--image",
+                                                  "--job-name",
+                                                  "--jobs",
+                                                  "--jq",
+                                                  "--kubeconfig",
+                                                  "--limit-bytes",
+                                                  "--mail-type",
+                                                  "--mail-user",
+                                                  "--mem",
+                                                  "--name",
+                                                  "--namespace",
+                                                  "--nodelist",
+                                                  "--nodes",
+                                                  "--ntasks",
+                                                  "--partition",
+                                                  "--priority",
+                                                  "--qos",
+                                                  "--repo",
+                                                  "--runtime-env",
+                                                  "--runtime-env-json",
+                                                  "--selector",
+                                                  "--starttime",
+                                                  "--state",
+                                                  "--states",
+                                                  "--submission-id",
+                                                  "--template",
+                                                  "--time",
+                                                  "--type",
+                                                  "--user",
+                                                  "--working-dir",
+                                                  "-A",
+                                                  "-E",
+                                                  "-J",
+                                                  "-M",
+                                                  "-N",
+                                                  "-R",
+                                                  "-S",
+                                                  "-c",
+                                                  "-j",
+                                                  "-l",
+                                                  "-n",
+                                                  "-p",
+                                                  "-s",
+                                                  "-t",
+                                                  "-u",
+                                                  "-w"};
 
 // Whether all of the texts are numbers in digits.
 bool AreDigits(const std::vector<std::string>& texts) {
@@ -190,67 +227,10 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
   if (own == "--for %") {
     return StateToWaitFor(value);
   }
-  if (own == "--timeout %") {
+  if (own == "--timeout %" || own == "--watch --interval %") {
     return AreDigits({value}) ? value + "s" : value;
   }
   return value;
-}
-
-// Returns the filter for the states in a list with commas, as other programs call them. Empty if one is no state.
-std::string FilterForStates(const std::string& words) {
-  std::vector<std::string> terms;
-  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
-    const auto state = States().find(absl::AsciiStrToLower(word));
-    if (state == States().end()) {
-      return "";
-    }
-    terms.push_back(absl::StrCat("state=", std::string(state->second)));
-  }
-  return terms.size() == 1 ? "--filter " + terms[0] : absl::StrCat("--filter '", absl::StrJoin(terms, " OR "), "'");
-}
-
-// Returns the option --filter with the terms, joined by `word`. Empty if there are no terms.
-std::string FilterOf(const std::vector<std::string>& terms, const char* word) {
-  const std::string filter = absl::StrJoin(terms, word);
-  return filter.empty() ? ""
-                        : absl::StrCat("--filter ", NeedsNoQuotes(filter) ? filter : absl::StrCat("'", filter, "'"));
-}
-
-// Returns the filter for the jobs of several users. Commas separate the names in `words`. In ampd the kind of an
-// identity stands in front of an owner's name: token:ann. Returns nothing if a word cannot be a name.
-std::string FilterForOwners(const std::string& words) {
-  std::vector<std::string> terms;
-  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
-    if (!NeedsNoQuotes(word)) {
-      return "";
-    }
-    terms.push_back(absl::StrCat("owner=", absl::StrContains(word, ":") ? "" : "*:", word));
-  }
-  return FilterOf(terms, " OR ");
-}
-
-// Returns the filter for a label selector of kubectl. The selector is KEY in (VALUE,VALUE), or terms with commas
-// between them: KEY=VALUE, KEY==VALUE or KEY!=VALUE. Returns nothing for other selectors, such as a key alone.
-std::string FilterForLabels(const std::string& selector) {
-  std::vector<std::string> terms;
-  if (const size_t in = selector.find(" in ("); in != std::string::npos && selector.ends_with(")")) {
-    const std::string key = selector.substr(0, in);
-    const std::string values = selector.substr(in + 5, selector.size() - in - 6);
-    for (const absl::string_view value : absl::StrSplit(values, ',')) {
-      terms.push_back(absl::StrCat("labels.", key, "=", absl::StripAsciiWhitespace(value)));
-    }
-    const bool are_good = std::all_of(terms.begin(), terms.end(), NeedsNoQuotes);
-    return are_good ? FilterOf(terms, " OR ") : "";
-  }
-  for (const std::string& term : std::vector<std::string>(absl::StrSplit(selector, ','))) {
-    const size_t equals = term.find('=');
-    const std::string one = absl::StrReplaceAll(term, {{"!=", "="}, {"==", "="}});
-    if (equals == std::string::npos || equals == 0 || !NeedsNoQuotes(one)) {
-      return "";
-    }
-    terms.push_back(absl::StrCat("labels.", absl::StrReplaceAll(term, {{"==", "="}})));
-  }
-  return FilterOf(terms, " AND ");
 }
 
 }  // namespace
@@ -270,6 +250,11 @@ std::string OptionForForeign(const std::string& option, const std::vector<std::s
     }
   }
   return "";
+}
+
+bool TakesNextWord(const std::string& option) {
+  return option == "-o" || option == "--output" ||
+         std::binary_search(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), option);
 }
 
 std::span<const ForeignOption> ForeignOptions() { return kRewrittenOptions; }
@@ -303,10 +288,6 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
   }
   return "";
-}
-
-std::string FilterForState(const std::string& word) {
-  return absl::StrContains(word, ",") ? "" : FilterForStates(word);
 }
 
 }  // namespace ampd::client

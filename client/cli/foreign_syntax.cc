@@ -47,7 +47,7 @@ constexpr struct {
     {"get", "--field-selector %", "SELECTOR"},
     {"wait", "--for %", "CONDITION"},
     {"workflow", "-f|-F|--field|--raw-field %", "INPUT"},
-    {"login|auth", "--hostname|-h %", "%:PORT"},
+    {"login|auth", "--hostname|-h %", "ADDRESS"},
     {"apply|create|replace", "-n %", "--namespace %"},
     {"nice|renice", "-n %", "--priority %"},
     {"tensorboard", "--logdir|--port|--host %", ""},
@@ -206,7 +206,7 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
     if (command == "logs" && name == "-n" && std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
       continue;  // The number of lines of `docker logs`; kubectl's -n names a namespace.
     }
-    const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT");
+    const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT|ADDRESS");
     const std::string meant = is_kind ? ForeignValue(own, value) : own;
     for (const absl::string_view part : absl::StrSplit(meant, ' ', absl::SkipEmpty())) {
       const bool is_list = std::string_view(own) == "%" && HasIdsWithCommas(command);

@@ -1,6 +1,7 @@
 #include "client/cli/foreign_values.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -8,7 +9,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/foreign_words.h"
 
 namespace ampd::client {
 namespace {
@@ -53,6 +56,49 @@ std::string OfSelector(const std::string& value) {
   return absl::StrJoin(words, " ");
 }
 
+// The states of jobs, as users of other programs call them.
+const std::map<std::string_view, std::string_view>& States() {
+  static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
+                                                                                      {"pending", "queued"},
+                                                                                      {"waiting", "queued"},
+                                                                                      {"running", "running"},
+                                                                                      {"paused", "paused"},
+                                                                                      {"suspended", "paused"},
+                                                                                      {"succeeded", "succeeded"},
+                                                                                      {"completed", "succeeded"},
+                                                                                      {"done", "succeeded"},
+                                                                                      {"success", "succeeded"},
+                                                                                      {"failed", "failed"},
+                                                                                      {"failure", "failed"},
+                                                                                      {"in_progress", "running"},
+                                                                                      {"error", "failed"},
+                                                                                      {"r", "running"},
+                                                                                      {"pd", "queued"},
+                                                                                      {"cd", "succeeded"},
+                                                                                      {"f", "failed"},
+                                                                                      {"ca", "cancelled"},
+                                                                                      {"s", "paused"},
+                                                                                      {"cancelled", "cancelled"},
+                                                                                      {"canceled", "cancelled"},
+                                                                                      {"starting", "starting"},
+                                                                                      {"cf", "starting"},
+                                                                                      {"pausing", "pausing"},
+                                                                                      {"cancelling", "cancelling"},
+                                                                                      {"timeout", "failed"},
+                                                                                      {"to", "failed"},
+                                                                                      {"oom", "failed"},
+                                                                                      {"nf", "failed"},
+                                                                                      {"st", "paused"}};
+  return *kStates;
+}
+
+// Returns the option --filter with the terms, joined by `word`. Empty if there are no terms.
+std::string FilterOf(const std::vector<std::string>& terms, const char* word) {
+  const std::string filter = absl::StrJoin(terms, word);
+  return filter.empty() ? ""
+                        : absl::StrCat("--filter ", NeedsNoQuotes(filter) ? filter : absl::StrCat("'", filter, "'"));
+}
+
 }  // namespace
 
 std::string ForeignValue(std::string_view kind, const std::string& value) {
@@ -66,6 +112,9 @@ std::string ForeignValue(std::string_view kind, const std::string& value) {
   if (kind == kFieldSelector) {
     return OfSelector(value);
   }
+  if (kind == kServerAddress) {
+    return AsAddress(value);
+  }
   if (kind == kInput) {
     return absl::StrContains(value.substr(0, value.find('=')), ".") ? "--set " + value : "--" + value;
   }
@@ -78,6 +127,65 @@ std::string StateToWaitFor(const std::string& value) {
   return state == "running" || state == "ready" || state == "started" ? "RUNNING"
          : state == "paused" || state == "suspended"                  ? "PAUSED"
                                                                       : "";
+}
+
+std::string FilterForStates(const std::string& words) {
+  std::vector<std::string> terms;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
+    const auto state = States().find(absl::AsciiStrToLower(word));
+    if (state == States().end()) {
+      return "";
+    }
+    const std::string term = absl::StrCat("state=", std::string(state->second));
+    if (std::find(terms.begin(), terms.end(), term) == terms.end()) {
+      terms.push_back(term);
+    }
+  }
+  return terms.size() == 1 ? "--filter " + terms[0] : absl::StrCat("--filter '", absl::StrJoin(terms, " OR "), "'");
+}
+
+std::string FilterForOwners(const std::string& words) {
+  std::vector<std::string> terms;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
+    if (!NeedsNoQuotes(word)) {
+      return "";
+    }
+    terms.push_back(absl::StrCat("owner=", absl::StrContains(word, ":") ? "" : "*:", word));
+  }
+  return FilterOf(terms, " OR ");
+}
+
+std::string FilterForLabels(const std::string& selector) {
+  std::vector<std::string> terms;
+  if (const size_t in = selector.find(" in ("); in != std::string::npos && selector.ends_with(")")) {
+    const std::string key = selector.substr(0, in);
+    const std::string values = selector.substr(in + 5, selector.size() - in - 6);
+    for (const absl::string_view value : absl::StrSplit(values, ',')) {
+      terms.push_back(absl::StrCat("labels.", key, "=", absl::StripAsciiWhitespace(value)));
+    }
+    const bool are_good = std::all_of(terms.begin(), terms.end(), NeedsNoQuotes);
+    return are_good ? FilterOf(terms, " OR ") : "";
+  }
+  for (const std::string& term : std::vector<std::string>(absl::StrSplit(selector, ','))) {
+    const size_t equals = term.find('=');
+    const std::string one = absl::StrReplaceAll(term, {{"!=", "="}, {"==", "="}});
+    if (equals == std::string::npos || equals == 0 || !NeedsNoQuotes(one)) {
+      return "";
+    }
+    terms.push_back(absl::StrCat("labels.", absl::StrReplaceAll(term, {{"==", "="}})));
+  }
+  return FilterOf(terms, " AND ");
+}
+
+std::string FilterForWord(const std::string& word) {
+  constexpr std::string_view kColumns[] = {"state", "name", "queue", "id", "owner", "worker", "tenant"};
+  const std::string column = word.substr(0, word.find_first_of("!="));
+  const bool has_column = column.starts_with("labels.") ||
+                          std::find(std::begin(kColumns), std::end(kColumns), column) != std::end(kColumns);
+  if (has_column && column.size() < word.size() && NeedsNoQuotes(absl::StrReplaceAll(word, {{"!", ""}, {"*", ""}}))) {
+    return FilterOf({word}, "");
+  }
+  return absl::StrContains(word, ",") ? "" : FilterForStates(word);
 }
 
 bool LooksLikeAddress(const std::string& word) {

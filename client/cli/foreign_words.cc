@@ -12,10 +12,12 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_entry.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_verbs.h"
 #include "client/cli/left_out.h"
 #include "client/cli/own_words.h"
+#include "client/cli/several_jobs.h"
 #include "client/cli/things.h"
 
 namespace ampd::client {
@@ -23,66 +25,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What an entry of the table of foreign words requires of the typed words.
-struct Entry {
-  Words fixed;              // words that must be typed as they stand
-  Words options;            // options that must be typed anywhere behind them
-  bool needs_name = false;  // whether a name must be typed, too
-  bool needs_file = false;  // whether that name must look like that of a file
-  bool needs_script = false;
-  bool needs_step = false;  // whether the name must have a step, as x@200
-};
-
-Entry EntryOf(const ForeignWord& word) {
-  Entry entry;
-  for (const absl::string_view part : absl::StrSplit(word.words, ' ')) {
-    const std::string text(part);
-    if (text.starts_with('-')) {
-      entry.options.push_back(text);
-    } else if (IsPlaceholder(text) && !absl::StrContains(text, '=')) {
-      entry.needs_name = true;
-      entry.needs_file = text == "FILE";
-      entry.needs_script = text == "SCRIPT";
-      entry.needs_step = absl::StrContains(text, "@");
-    } else {
-      entry.fixed.push_back(text);
-    }
-  }
-  return entry;
-}
-
-bool HasOption(const Words& typed, const std::string& option) {
-  return std::any_of(typed.begin(), typed.end(),
-                     [&option](const std::string& word) { return word == option || word.starts_with(option + "="); });
-}
-
-// Whether the typed words begin with the fixed ones of `entry` and have its options. The first `num_in_group` of them
-// are the path of a group.
-bool Fits(const Words& typed, const Entry& entry, size_t num_in_group) {
-  if (entry.fixed.size() <= num_in_group || entry.fixed.size() > typed.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < entry.fixed.size(); ++i) {
-    const bool is_thing = i >= num_in_group && ThingNamed(typed[i]) == entry.fixed[i];
-    if (typed[i] != entry.fixed[i] && !is_thing) {
-      return false;
-    }
-  }
-  return std::all_of(entry.options.begin(), entry.options.end(),
-                     [&typed](const std::string& option) { return HasOption(typed, option); });
-}
-
 Words Behind(const Words& typed, size_t num) {
   return Words(typed.begin() + static_cast<std::ptrdiff_t>(std::min(num, typed.size())), typed.end());
-}
-
-// Whether the user has typed the name that the entry needs. A script may have words of its own in front: `python x.py`.
-bool HasNameOf(const Entry& entry, const Words& names, const Words& rest) {
-  if (entry.needs_script) {
-    return std::any_of(rest.begin(), rest.end(), LooksLikeScript);
-  }
-  return !(entry.needs_name && names.empty()) && !(entry.needs_file && !LooksLikeFile(names.front())) &&
-         !(entry.needs_step && !absl::StrContains(names.front(), "@"));
 }
 
 // Advice, and the number of typed words that it is for; 0: there is none.
@@ -91,59 +35,12 @@ struct Advice {
   size_t num_words = 0;
 };
 
-// Whether the command reads one job, so that several jobs need a call each.
-bool ReadsOneJob(const CLI::App& command) {
-  const std::string path = PathOf(command);
-  return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
-}
-
-// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` of an answer.
-std::string InTenantOf(const CLI::App& root, const Words& rest, std::string answer) {
-  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
-  const size_t begin = list.find(" --tenant ");
-  if (begin == std::string::npos) {
-    return answer;
-  }
-  const std::string tenant = list.substr(begin, list.find(' ', begin + sizeof(" --tenant")) - begin);
-  answer = absl::StrReplaceAll(answer, {{"ampctl job list -q", "ampctl job list -q" + tenant}});
-  for (const std::string verb : {"cancel", "pause", "resume", "delete", "wait"}) {
-    const std::string call = "xargs -r ampctl job " + verb;
-    answer = absl::StrReplaceAll(answer, {{call, call + tenant}});
-  }
-  return answer;
-}
-
-// Returns what the user's options demand that no single command does: "--all", or `-u ann` in place of ids. Empty:
-// there is no such option.
-std::string OfOptions(const CLI::App& root, const CLI::App& command, const std::string& text, const Words& rest) {
-  for (const std::string& word : rest) {
-    const bool is_all = word == "--all" || word.starts_with("--all=");
-    const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
-    if (!answer.empty()) {
-      return InTenantOf(root, rest, answer);
-    }
-  }
-  const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
-  if ((!takes_many && !ReadsOneJob(command)) || !OwnNames(command, rest).empty()) {
-    return "";
-  }
-  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
-  if (!absl::StrContains(list, " --filter ")) {
-    return "";
-  }
-  Words parts = absl::StrSplit(text, ' ');
-  std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
-  return absl::StrCat(takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ",
-                      list, takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
-                      command.get_name() == "delete" ? " -y" : "");
-}
-
 // Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. `intro` says
 // what it is for.
 std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
                    const Words& rest) {
-  const std::string of_options = OfOptions(root, command, text, rest);
-  return of_options.empty() ? intro + WithOwnWords(command, text, rest) : of_options;
+  const std::string several = CallsForSeveralJobs(root, command, text, rest);
+  return several.empty() ? intro + WithOwnWords(command, text, rest) : several;
 }
 
 // Looks the typed words up in the table of foreign words, and returns what to type instead. If several entries fit
@@ -154,7 +51,7 @@ Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group,
   std::string_view words;
   std::pair<size_t, size_t> matched;  // the numbers of parts and of fixed words
   for (const ForeignWord& word : table) {
-    const Entry entry = EntryOf(word);
+    const ForeignEntry entry = EntryOf(word);
     const size_t size = entry.fixed.size() + entry.options.size() + (entry.needs_name ? 1 : 0);
     const std::pair<size_t, size_t> match = {size, entry.fixed.size()};
     if ((match <= matched && words != word.words) || !Fits(typed, entry, num_in_group)) {
@@ -351,6 +248,24 @@ std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
   return absl::StrContains(advice, ": ampctl job ") ? advice : "";
 }
 
+// Returns the advice on a job's name in front of the verb, such as `job mlp logs`. A word that is nearly one of `known`
+// is no name.
+std::string OfNameAndVerb(const CLI::App& root, const Words& typed, const Words& known) {
+  const CLI::App* const jobs = GroupNamed(root, "job");
+  if (jobs == nullptr || typed.size() < 2 || !Nearest(typed[0], known).empty()) {
+    return "";
+  }
+  std::string unknown;
+  const CLI::App* const own = FindCommand(jobs, {typed[1]}, &unknown);
+  const CLI::App* const command = unknown.empty() ? own : CommandForForeignVerb(*jobs, typed[1]);
+  if (command == nullptr || !absl::StrContains(CallOf(*command), " ID")) {
+    return "";
+  }
+  Words rest = Behind(typed, 2);
+  rest.insert(rest.begin(), typed[0]);
+  return DidYouMean(root, *command, rest);
+}
+
 // ForeignWordAdvice without what the options are about that the advice leaves out.
 std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
   if (Words repeated = RepeatedBy(root, rest); group.empty() && !repeated.empty()) {
@@ -364,9 +279,13 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
   const Words after = Behind(typed, 1);
   if (!group.empty()) {
     const CLI::App* const known = GroupNamed(root, group);
-    std::string advice = known == nullptr ? "" : InGroup(root, *known, typed[0], after);
-    advice = advice.empty() && known != nullptr && group == "job" ? OfVerbForJobs(root, typed) : advice;
-    return advice.empty() && known != nullptr ? OfVerb(root, typed[0], after) : advice;
+    if (known == nullptr) {
+      return "";
+    }
+    std::string advice = InGroup(root, *known, typed[0], after);
+    advice = advice.empty() && group == "job" ? OfVerbForJobs(root, typed) : advice;
+    advice = advice.empty() ? OfVerb(root, typed[0], after) : advice;
+    return advice.empty() && group == "job" ? OfNameAndVerb(root, typed, SubcommandNames(*known)) : advice;
   }
   const Advice from_table = FromTable(root, typed, 0);
   const bool has_two_words = !after.empty() && !after[0].starts_with('-');
@@ -379,7 +298,8 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
   advice = advice.empty() ? from_table.text : advice;
   advice = advice.empty() ? OfThing(root, typed) : advice;
   advice = advice.empty() ? OfThingWithName(root, typed) : advice;
-  return advice.empty() ? OfVerb(root, typed[0], after) : advice;
+  advice = advice.empty() ? OfVerb(root, typed[0], after) : advice;
+  return advice.empty() ? OfNameAndVerb(root, typed, SubcommandNames(root)) : advice;
 }
 
 }  // namespace
@@ -397,7 +317,8 @@ std::string CommandLine(const std::string& command, const std::vector<std::strin
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
   const std::string advice = rest.empty() ? "" : AdviceOn(root, group, rest);
   const bool has_command = absl::StrContains(advice, ": ampctl ") && !absl::EndsWith(advice, ": ampctl init");
-  return has_command ? absl::StrCat(advice, OptionsLeftOut(rest)) : advice;
+  const bool needs_owner = absl::StrContains(advice, "owner=NAME");
+  return has_command ? absl::StrCat(advice, needs_owner ? kAboutOwner : "", OptionsLeftOut(rest)) : advice;
 }
 
 std::string AdviceOnName(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {

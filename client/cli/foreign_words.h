@@ -53,14 +53,13 @@ std::span<const ForeignOption> ForeignOptions();
 // command does not have.
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value);
 
+// Whether the next word is the value of this option of another program.
+bool TakesNextWord(const std::string& option);
+
 // Returns a sentence that says what to do in place of an option that no option of `command` replaces, such as "--all",
 // or of a word that the command does not take, such as "stop" after "dev". `value` is the option's value, or empty.
 // Empty if there is none.
 std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value = "");
-
-// Returns the option that lists only jobs in the state that the word names: "--filter state=running" for "RUNNING".
-// Empty if the word names no state.
-std::string FilterForState(const std::string& word);
 
 // Whether the word can stand in a command that a user copies, without quotes.
 bool NeedsNoQuotes(const std::string& word);
@@ -68,6 +67,9 @@ bool NeedsNoQuotes(const std::string& word);
 // Returns `command` followed by the words, for a message that the user copies. A word that needs quotes is left to the
 // user as "...".
 std::string CommandLine(const std::string& command, const std::vector<std::string>& words);
+
+// The end of an answer with "owner=NAME": how the user learns the name.
+inline constexpr char kAboutOwner[] = " (your NAME: ampctl auth whoami -q)";
 
 // Returns the option of ampctl that does what `option` does in other programs, for example "--address" for "--server".
 // Empty if there is none among `known`, the options that the command accepts.

@@ -65,7 +65,7 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
       {.name = "--tenant",
        .value = &options->tenant,
        .text = "TENANT",
-       .help = "Tenant (a group of users who share jobs and files) of what is made, listed or named; '*' for all. "
+       .help = "Tenant (a group of users who share jobs and files) in which the command works; '*' for all. "
                "Default: the tenant of the context, else AMPD_TENANT. Without these, lists show all your tenants, and "
                "what you make belongs to your only tenant or, if you have several, to the tenant 'default'",
        .check = WhyNoTenant});

@@ -4,6 +4,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
+#include "client/cli/several_jobs.h"
 #include "client/cli/tables/foreign_answers.h"
 #include "client/cli/tables/missing_things.h"
 
@@ -14,6 +15,14 @@ constexpr char kOneQueue[] = "leave it out: the server has one queue, which hold
 constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
 constexpr char kTokenText[] =
     "to list the tokens: ampctl auth token list; a token's text is shown only by ampctl auth token create";
+
+constexpr char kNoTimes[] =
+    "lists have no filter by time; the newest jobs come first, and -o json has the times of each job";
+constexpr char kShowOne[] = "to show a job: ampctl job show ID";
+constexpr char kNoGrace[] = "leave it out: ampctl job delete deletes at once, and only a job that has ended";
+constexpr char kDrainsAll[] = "leave it out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
+constexpr char kOneProgram[] = "leave it out: a job has one program, the trainer";
+constexpr char kLogTimes[] = "leave it out: the lines of the log have the time in front";
 
 constexpr char kJq[] =
     "leave it out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
@@ -31,6 +40,15 @@ constexpr struct {
     {"job list", "--all-namespaces", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
     {"job list", "--reverse", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
     {"job list", "--web", kNoWebPage.purpose},
+    {"job list", "-p", kOneQueue},
+    {"job list", "--partition", kOneQueue},
+    {"job list", "--since", kNoTimes},
+    {"job list", "--starttime", kNoTimes},
+    {"job list", "-S", kNoTimes},
+    {"job list", "-E", kNoTimes},
+    {"job list", "-j", kShowOne},
+    {"job list", "--jobs", kShowOne},
+    {"job list", "--id", kShowOne},
     {"job submit", "--queue", kOneQueue},
     {"job submit", "--partition", kOneQueue},
     {"job submit", "-p", kOneQueue},
@@ -91,21 +109,22 @@ constexpr struct {
      "a resumed job is the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
     {"job logs", "--previous", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
     {"job logs", "-p", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
+    {"job logs", "--timestamps", kLogTimes},
+    {"job logs", "-c", kOneProgram},
+    {"job logs", "--container", kOneProgram},
+    {"job logs", "--all-containers", kOneProgram},
+    {"job delete", "--grace-period", kNoGrace},
+    {"job delete", "--now", kNoGrace},
+    {"job delete", "--wait", kNoGrace},
+    {"job delete", "--cascade", kNoGrace},
+    {"worker drain", "--ignore-daemonsets", kDrainsAll},
+    {"worker drain", "--delete-emptydir-data", kDrainsAll},
+    {"worker drain", "--force", kDrainsAll},
+    {"worker drain", "--disable-eviction", kDrainsAll},
+    {"worker drain", "--grace-period", "leave it out: a job that moves writes a checkpoint, however long that takes"},
     {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
     {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
 };
-
-// Returns what to do in place of a filter of a command that takes ids; empty if `command` takes none.
-std::string ForFilter(const std::string& command, const std::string& value) {
-  for (const absl::string_view verb : {"cancel", "pause", "resume", "delete", "wait"}) {
-    if (command == absl::StrCat("job ", verb)) {
-      return absl::StrCat("to ", verb, verb == "wait" ? " for" : "", " all such jobs: ampctl job list -q --filter ",
-                          NeedsNoQuotes(value) ? value : "TERMS", " | xargs -r ampctl job ", verb,
-                          verb == "delete" ? " -y" : "");
-    }
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -117,8 +136,8 @@ std::string AnswerToOption(const std::string& command, const std::string& option
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {
     return absl::StrCat(kOneDevice.purpose, "; for a GPU: --set resources.kind=GPU");
   }
-  if (option == "--filter") {
-    return ForFilter(command, value);
+  if (const std::string answer = AnswerToSelection(command, option, value); !answer.empty()) {
+    return answer;
   }
   for (const auto& [of_command, foreign, answer] : kAnswers) {
     if (command == of_command && option == foreign) {

@@ -19,67 +19,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Options of other programs whose value is the next word. Those of ampctl are not listed.
-constexpr const char* kOptionsWithValue[] = {"-A",
-                                             "-E",
-                                             "-J",
-                                             "-M",
-                                             "-N",
-                                             "-R",
-                                             "-S",
-                                             "-c",
-                                             "-j",
-                                             "-l",
-                                             "-n",
-                                             "-p",
-                                             "-s",
-                                             "-t",
-                                             "-u",
-                                             "-w",
-                                             "--account",
-                                             "--cluster",
-                                             "--context",
-                                             "--container",
-                                             "--endtime",
-                                             "--starttime",
-                                             "--cpus-per-task",
-                                             "--field-selector",
-                                             "--as",
-                                             "--grace-period",
-                                             "--image",
-                                             "--jq",
-                                             "--kubeconfig",
-                                             "--limit-bytes",
-                                             "--type",
-                                             "--working-dir",
-                                             "--runtime-env",
-                                             "--runtime-env-json",
-                                             "--submission-id",
-                                             "--gpus",
-                                             "--job-name",
-                                             "--dependency",
-                                             "--cpus-per-gpu",
-                                             "--mail-type",
-                                             "--mail-user",
-                                             "--gres",
-                                             "--jobs",
-                                             "--mem",
-                                             "--name",
-                                             "--namespace",
-                                             "--nodelist",
-                                             "--nodes",
-                                             "--ntasks",
-                                             "--partition",
-                                             "--priority",
-                                             "--qos",
-                                             "--repo",
-                                             "--selector",
-                                             "--state",
-                                             "--states",
-                                             "--template",
-                                             "--time",
-                                             "--user"};
-
 // The user's own words that an answer keeps.
 struct OwnWords {
   struct Option {
@@ -301,11 +240,6 @@ bool IsPlaceholder(const std::string& word) {
          std::none_of(name.begin(), name.end(), absl::ascii_islower) && name.front() != '-';
 }
 
-bool TakesNextWord(const std::string& option) {
-  return option == "-o" || option == "--output" ||
-         std::find(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), option) != std::end(kOptionsWithValue);
-}
-
 bool TakesValueInAmpctl(const CLI::App& app, const std::string& option) {
   const bool is_long = option.starts_with("--");
   const CLI::Option* const own =
@@ -342,6 +276,19 @@ std::string CallOf(const CLI::App& command) {
 
 std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words) {
   return ReadOwnWords(command, words).names;
+}
+
+std::string OwnValue(const CLI::App& command, const std::string& option, const std::vector<std::string>& words) {
+  const std::string written = option + " ";  // As RewrittenOption writes it: with its value.
+  for (const OwnWords::Option& own : ReadOwnWords(command, words).options) {
+    if (own.option != nullptr && own.option == OwnOption(command, option)) {
+      return own.value;
+    }
+    if (own.name.starts_with(written)) {
+      return own.name.substr(written.size());
+    }
+  }
+  return "";
 }
 
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words) {

@@ -19,14 +19,15 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
 // Returns those of `words` that are names, neither options nor values of options, when `command` reads them.
 std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words);
 
+// Returns the value that `words` have for an option of the command, such as "--tenant"; empty if they have none. A
+// value that needs quotes in a shell has them.
+std::string OwnValue(const CLI::App& command, const std::string& option, const std::vector<std::string>& words);
+
 // Whether the command takes several names, such as `ampctl job cancel ID...`.
 bool TakesManyNames(const CLI::App& command);
 
 // Whether the word stands for a word of the user: it has capital letters and no others.
 bool IsPlaceholder(const std::string& word);
-
-// Whether the next word is the value of this option of another program.
-bool TakesNextWord(const std::string& option);
 
 // Whether an option of any of ampctl's commands with this name takes a value. REQUIRES: `app` is ampctl itself.
 bool TakesValueInAmpctl(const CLI::App& app, const std::string& option);

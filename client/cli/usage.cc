@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/parse_error.h"
 #include "client/render/format.h"
@@ -160,10 +161,17 @@ std::string WithStep(const ReadWords& read, const std::string& unknown, const st
   return CommandLine(FullName(*read.command), line);
 }
 
-// Returns --set with a word such as train.steps=3 that stands without it; empty if there is no such word.
-std::string WithSet(const ReadWords& read, const std::string& unknown) {
+// Returns --set with a word such as train.steps=3 that stands without it, or with the two words of `--set train.steps
+// 3`; empty if there are no such words.
+std::string WithSet(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   if (!unknown.empty() || FindOption(read.command, "set", /*is_long=*/true) == nullptr) {
     return "";
+  }
+  const std::string path = ValueAfter("--set", words);
+  const auto behind = std::find(words.begin(), words.end(), path);
+  if (!path.empty() && !absl::StrContains(path, "=") && behind != words.end() && behind + 1 != words.end() &&
+      NeedsNoQuotes(path) && NeedsNoQuotes(behind[1])) {
+    return absl::StrCat("--set ", path, "=", behind[1]);
   }
   const auto word = std::find_if(read.positionals.begin(), read.positionals.end(), [](const std::string& text) {
     return absl::StrContains(text, "=") && NeedsNoQuotes(text);
@@ -186,11 +194,11 @@ std::string LineMeant(const ReadWords& read, const std::string& unknown, const s
   const std::string value = ValueAfter(unknown, words);
   const bool is_other_format = unknown == "--format" && !FormatNamed(value).has_value();
   const std::string rewritten = is_other_format ? "" : RewrittenOption(PathOf(*read.command), unknown, value);
-  if (const std::string line = WithSet(read, unknown); !line.empty()) {
+  if (const std::string line = WithSet(read, unknown, words); !line.empty()) {
     return line;
   }
   const bool is_list = PathOf(*read.command) == "job list" && unknown.empty() && read.positionals.size() == 1;
-  return is_list ? FilterForState(read.positionals.front()) : rewritten;
+  return is_list ? FilterForWord(read.positionals.front()) : rewritten;
 }
 
 // Returns the option that was probably meant by one that the command does not have; empty if there is none.
@@ -208,7 +216,7 @@ std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::str
   const bool has_extra = unknown.empty() && !read.positionals.empty();
   const std::string answer = AnswerToOption(path, has_extra ? read.positionals.front() : unknown, value);
   const bool is_list = path == "job list" || path == "worker list" || path == "policy list";
-  const bool is_name = answer.empty() && has_extra && is_list && FilterForState(read.positionals.front()).empty();
+  const bool is_name = answer.empty() && has_extra && is_list && FilterForWord(read.positionals.front()).empty();
   return is_name ? AdviceOnName(root, path.substr(0, path.find(' ')), read.positionals) : answer;
 }
 
@@ -278,11 +286,13 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   const std::string line = LineMeant(read, unknown, words);
   const std::string nearest = !line.empty() ? line : is_value_wrong ? "" : OptionMeant(unknown, *read.command);
   const std::string answer = is_value_wrong ? "" : AnswerTo(*tree.root(), read, unknown, ValueAfter(unknown, words));
+  const bool needs_owner = absl::StrContains(absl::StrCat(answer, nearest), "owner=NAME");
   if (!answer.empty()) {
-    absl::StrAppend(&text, "  ", answer, "\n");
+    absl::StrAppend(&text, "  ", answer, needs_owner ? kAboutOwner : "", "\n");
   } else if (!nearest.empty()) {
-    const bool is_quoted = absl::StrContains(nearest, "'");
-    absl::StrAppend(&text, is_quoted ? "  did you mean: " : "  did you mean '", nearest, is_quoted ? "\n" : "'?\n");
+    const bool is_bare = needs_owner || absl::StrContains(nearest, "'");
+    absl::StrAppend(&text, is_bare ? "  did you mean: " : "  did you mean '", nearest, needs_owner ? kAboutOwner : "",
+                    is_bare ? "\n" : "'?\n");
   }
   WriteMessage(absl::StrCat(text, "  try: ", FullName(*read.command), " --help\n"));
   return kExitUsage;

@@ -10,7 +10,7 @@ Argument JobId(std::string* id) {
   return {.name = "id",
           .value = id,
           .text = "ID",
-          .help = "Id or name of the job, or the beginning of its id",
+          .help = "Id or name of the job, or at least the first 5 characters of its id",
           .required = true,
           .suggest = SuggestJobIds};
 }

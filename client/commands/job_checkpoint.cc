@@ -83,7 +83,7 @@ std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints) {
     return "";
   }
   if (steps.size() > kMostNamed) {
-    return absl::StrCat("; the job has checkpoints of ", steps.size(), " steps from ", *steps.begin(), " to ",
+    return absl::StrCat("; the job has checkpoints at ", steps.size(), " steps, from step ", *steps.begin(), " to ",
                         *steps.rbegin());
   }
   const int64_t last = *steps.rbegin();

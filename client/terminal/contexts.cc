@@ -325,7 +325,8 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   }
   AMPD_ASSIGN_OR_RETURN(ResolvedAddress server,
                         Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext));
-  // The token, files and tenant in the environment are for another server than the one of `ampctl dev`.
+  // The token, the files and the tenant that environment variables name are for another server than that of `ampctl
+  // dev`.
   server.defaults.reads_environment = false;
   server.tenant = "";
   return server;

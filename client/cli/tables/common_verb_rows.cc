@@ -33,6 +33,7 @@ constexpr ForeignRow kCommonVerbRows[] = {
     {"monitor ID", kWatchJob},
     {"tensorboard|plot", kWatchLoss},
     {"wait", kWaitForJob},
+    {"wait worker", kNoWaitForWorker},
     {"notify", kNotifyOfJob},
     {"webhook|webhooks", kNoWebhooks},
     {"metric|metrics|stats|loss|points", kPrintPoints},

@@ -30,6 +30,8 @@ inline constexpr ForeignAnswer kListEvents = {"list a job's events", "job events
 inline constexpr ForeignAnswer kPrintPoints = {"print a job's steps and evaluations", "job points ID"};
 inline constexpr ForeignAnswer kSubmit = {"submit a job", "job submit -f FILE"};
 inline constexpr ForeignAnswer kSubmitAndWatch = {"submit a job and watch it", "job submit --follow -f FILE"};
+inline constexpr ForeignAnswer kSubmitAndWatchNoCommand = {
+    "submit a job and watch it (workers run no commands, only jobs)", "job submit --follow -f FILE"};
 inline constexpr ForeignAnswer kSubmitChanged = {"submit a changed job file as a new job", "job submit -f FILE"};
 inline constexpr ForeignAnswer kSubmitLater = {"submit a job at a set time, let cron run", "job submit -f FILE"};
 inline constexpr ForeignAnswer kSetField = {"change a field of the job file when you submit it",
@@ -88,6 +90,8 @@ inline constexpr ForeignAnswer kShowPolicy = {"show a precision policy", "policy
 inline constexpr ForeignAnswer kListWorkers = {"list workers", "worker list"};
 inline constexpr ForeignAnswer kListDevices = {"list workers with their devices", "worker list -o wide"};
 inline constexpr ForeignAnswer kWatchWorkers = {"watch the workers", "worker list --watch"};
+inline constexpr ForeignAnswer kNoWaitForWorker = {"see when a worker is there (no command waits for one)",
+                                                   "worker list --watch"};
 inline constexpr ForeignAnswer kDrain = {"take a worker out of service (its jobs continue on other workers)",
                                          "worker drain NAME"};
 inline constexpr ForeignAnswer kDrainFirst = {

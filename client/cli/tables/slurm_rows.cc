@@ -70,7 +70,7 @@ constexpr ForeignRow kSlurmRows[] = {
     {"qsub -a", kSubmitLater},
     {"sbatch|srun|salloc --exclude", kChooseWorker},
     {"sbatch|srun|salloc --reservation", kNoReservations},
-    {"srun|salloc", kSubmitAndWatch},
+    {"srun|salloc", kSubmitAndWatchNoCommand},
     {"srun --pty", kNoShell},
     {"srun --jobid", kNoShell},
     {"qsub -I", kNoShell},

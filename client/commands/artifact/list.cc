@@ -63,19 +63,19 @@ int ListArtifacts(Session* session, const ListOptions& options) {
 
 Command ListArtifactsCommand() {
   const auto options = std::make_shared<ListOptions>();
-  return {
-      .name = "list",
-      .alias = "ls",
-      .help = "List the files on the server, newest first: uploaded ones, and those that jobs have made",
-      .examples = "  ampctl artifact list --job ID\n  ampctl artifact list --sort size,desc",
-      .formats = ListFormats(),
-      .arguments = {{.name = "--job",
-                     .value = &options->job,
-                     .text = "JOB",
-                     .help = "List only the files that this job has made (its id or name, or the beginning of its id)",
-                     .suggest = SuggestJobIds},
-                    SortOption(&options->sort, NamesOf(ArtifactSortFields()))},
-      .run = [options](Session* session) { return ListArtifacts(session, *options); }};
+  return {.name = "list",
+          .alias = "ls",
+          .help = "List the files on the server, newest first: uploaded ones, and those that jobs have made",
+          .examples = "  ampctl artifact list --job ID\n  ampctl artifact list --sort size,desc",
+          .formats = ListFormats(),
+          .arguments = {{.name = "--job",
+                         .value = &options->job,
+                         .text = "JOB",
+                         .help = "List only the files that this job has made (its id or name, or at least the first 5 "
+                                 "characters of its id)",
+                         .suggest = SuggestJobIds},
+                        SortOption(&options->sort, NamesOf(ArtifactSortFields()))},
+          .run = [options](Session* session) { return ListArtifacts(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -84,7 +84,7 @@ Command DeleteCheckpointCommand() {
                          .value = &options->name.job,
                          .text = "JOB@STEP",
                          .help = "Checkpoint: JOB@400 (step 400), JOB@best (lowest evaluation loss) or JOB@newest. JOB "
-                                 "is the id or name of a job, or the beginning of its id",
+                                 "is the id or name of a job, or at least the first 5 characters of its id",
                          .required = true,
                          .suggest = SuggestJobIds},
                         {.name = "step",

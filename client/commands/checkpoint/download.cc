@@ -83,7 +83,7 @@ Command DownloadCheckpointCommand() {
                      .value = &options->checkpoint,
                      .text = "JOB[@STEP|@best|@newest]",
                      .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss). JOB is the "
-                             "id or name of a job, or the beginning of its id",
+                             "id or name of a job, or at least the first 5 characters of its id",
                      .required = true,
                      .suggest = SuggestJobIds},
                     {.name = "folder",

@@ -171,7 +171,7 @@ Command ExportCheckpointCommand() {
   folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
       "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss), where JOB is the id or name of a "
-      "job, or the beginning of its id; or the folder of a checkpoint on this machine";
+      "job, or at least the first 5 characters of its id; or the folder of a checkpoint on this machine";
   return {.name = "export",
           .help = "Write a checkpoint's model to a safetensors file",
           .examples = "  ampctl checkpoint export JOB@best clothes.safetensors",

@@ -56,11 +56,11 @@ absl::Status CheckIsFolder(const std::string& target) {
 
 absl::Status CheckIsNoStep(const std::string& command, const std::string& job, const std::string& path) {
   const bool is_step = !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
-  return is_step
-             ? absl::InvalidArgumentError(absl::StrCat(
-                   "the name of what to write is ", path, "; if the checkpoint of step ", path, " is meant: ampctl ",
-                   command, " ", job.substr(0, job.rfind('@')), "@", path, "; if not, write ./", path))
-             : absl::OkStatus();
+  return is_step ? absl::InvalidArgumentError(absl::StrCat(
+                       path, " is read as the name of the file or folder to write; for the checkpoint of step ", path,
+                       ": ampctl ", command, " ", job.substr(0, job.rfind('@')), "@", path,
+                       "; for a file or folder with this name: ./", path))
+                 : absl::OkStatus();
 }
 
 Argument CheckpointFolderPath(std::string* path) {

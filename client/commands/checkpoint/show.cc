@@ -118,7 +118,8 @@ Command ShowCheckpointCommand() {
             .text = "JOB[@STEP|@best|@newest]|FOLDER",
             .help =
                 "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss), where JOB is the id or "
-                "name of a job, or the beginning of its id; or the folder of a checkpoint on this machine",
+                "name of a job, or at least the first 5 characters of its id; or the folder of a checkpoint on this "
+                "machine",
             .required = true,
             .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
             .is_path = true},

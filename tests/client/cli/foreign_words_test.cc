@@ -218,7 +218,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job list has no option '-v'\n  leave it out: no command says more with it; to see the version: "
        "ampctl version\n  try: ampctl job list --help\n"},
       {"cancel x y", "error: ampctl has no command 'cancel'; to cancel a job: ampctl job cancel x y\n"},
-      {"show x y", "error: ampctl has no command 'show'; to show a job: ampctl job show x\n"},
+      {"show x y", "error: ampctl has no command 'show'; for each job: ampctl job show x && ampctl job show y\n"},
       {"diff x y", "error: ampctl has no command 'diff'; to compare jobs that have ended: ampctl compare x y\n"},
       {"scontrol show job 5", "error: ampctl has no command 'scontrol'; to show a job: ampctl job show 5\n"},
       {"scontrol update JobId=5 Priority=10",

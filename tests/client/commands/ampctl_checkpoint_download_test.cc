@@ -72,7 +72,8 @@ TEST_F(AmpctlCheckpointDownload, AFolderWithTheFilesOfTheCheckpoint_IsWritten) {
 TEST_F(AmpctlCheckpointDownload, AStepInPlaceOfTheFolder_IsRefused) {
   const Result folder = Run("checkpoint download clothes 20");
   EXPECT_EQ(folder.exit_code, 2);
-  EXPECT_THAT(folder.err, HasSubstr("ampctl checkpoint download clothes@20; if not, write ./20"));
+  EXPECT_THAT(folder.err,
+              HasSubstr("for the checkpoint of step 20: ampctl checkpoint download clothes@20; for a file"));
   EXPECT_FALSE(fs::exists(folder_ + "/20"));
   EXPECT_EQ(Run("checkpoint download clothes ./20").exit_code, 0);
   EXPECT_THAT(Run("checkpoint export clothes@best 20").err, HasSubstr("ampctl checkpoint export clothes@20"));
@@ -90,7 +91,7 @@ TEST_F(AmpctlCheckpointDownload, AMissingStep_IsAnsweredWithThoseThatThereAre) {
     }
   }
   EXPECT_THAT(Run("checkpoint download clothes@7").err,
-              HasSubstr("the job has checkpoints of 13 steps from 20 to 260  ["));
+              HasSubstr("the job has checkpoints at 13 steps, from step 20 to 260  ["));
 }
 
 TEST_F(AmpctlCheckpointDownload, AWorkerThatStopsInTheMiddle_IsResumedWhereItStopped) {

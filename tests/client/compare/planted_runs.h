@@ -14,7 +14,8 @@
 // Jobs and runs with chosen numbers, so that a test knows the right verdict.
 namespace ampd::client {
 
-// The chosen numbers of a finished job. Its loss falls from 2.3 to `loss` with a small variation.
+// The numbers of a finished job, as a test chooses them. The job's loss falls from 2.3 to `loss` with a small
+// variation.
 struct PlantedJob {
   std::string precision = "fp32";
   uint64_t seed = 0;

@@ -175,7 +175,7 @@ TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
     EXPECT_EQ(file.problems.back().message, test.message);
     EXPECT_EQ(file.problems.back().nearest, test.nearest) << test.text;
   }
-  // A violation that the server reports quotes the value.
+  // The server's message about this value quotes it. The value has an i without a dot and an invisible space.
   const JobFile file = ReadJobFile("precision: {preset: bf\u0131\u200b6}\n", "f", {});
   EXPECT_TRUE(file.problems.empty());
   const std::vector<Problem> placed =

@@ -1,0 +1,105 @@
+#include "client/cli/several_jobs.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/command_words.h"
+#include "client/cli/foreign_words.h"
+#include "client/cli/own_words.h"
+
+namespace ampd::client {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr size_t kMaxCalls = 4;  // A longer answer is no help.
+
+// The verbs of commands that take the ids of several jobs.
+constexpr const char* kVerbs[] = {"cancel", "pause", "resume", "delete", "wait"};
+
+// Whether the command reads one job, so that several jobs need a call each.
+bool ReadsOneJob(const CLI::App& command) {
+  const std::string path = PathOf(command);
+  return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
+}
+
+// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` of an answer.
+std::string InTenantOf(const CLI::App& root, const Words& rest, const std::string& answer) {
+  const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
+  if (tenant.empty()) {
+    return answer;
+  }
+  const std::string option = " --tenant " + tenant;
+  std::string result = absl::StrReplaceAll(answer, {{"ampctl job list -q", "ampctl job list -q" + option}});
+  for (const char* const verb : kVerbs) {
+    const std::string call = absl::StrCat("xargs -r ampctl job ", verb);
+    result = absl::StrReplaceAll(result, {{call, call + option}});
+  }
+  return result;
+}
+
+// Returns one call for each of the names; empty if there are too many.
+std::string OneCallEach(const CLI::App& command, const std::string& text, const Words& rest, const Words& names) {
+  if (names.size() > kMaxCalls) {
+    return "";
+  }
+  Words calls;
+  for (const std::string& name : names) {
+    Words one = rest;
+    std::erase_if(one, [&](const std::string& word) {
+      return word != name && std::find(names.begin(), names.end(), word) != names.end();
+    });
+    calls.push_back(WithOwnWords(command, text, one));
+  }
+  return absl::StrCat("for each job: ", absl::StrJoin(calls, " && "));
+}
+
+}  // namespace
+
+std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, const std::string& text,
+                                const Words& rest) {
+  for (const std::string& word : rest) {
+    const bool is_all = word == "--all" || word.starts_with("--all=");
+    const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
+    if (!answer.empty()) {
+      return InTenantOf(root, rest, answer);
+    }
+  }
+  const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
+  const Words names = OwnNames(command, rest);
+  if (PathOf(command) == "job show" && names.size() > 1) {
+    return OneCallEach(command, text, rest, names);
+  }
+  if ((!takes_many && !ReadsOneJob(command)) || !names.empty()) {
+    return "";
+  }
+  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
+  if (!absl::StrContains(list, " --filter ")) {
+    return "";
+  }
+  Words parts = absl::StrSplit(text, ' ');
+  std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
+  return absl::StrCat(takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ",
+                      list, takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
+                      command.get_name() == "delete" ? " -y" : "");
+}
+
+std::string AnswerToSelection(const std::string& command, const std::string& option, const std::string& value) {
+  const bool takes_ids = std::any_of(std::begin(kVerbs), std::end(kVerbs),
+                                     [&command](const char* verb) { return command == absl::StrCat("job ", verb); });
+  const std::string selection = option == "--filter" ? absl::StrCat("--filter ", NeedsNoQuotes(value) ? value : "TERMS")
+                                                     : RewrittenOption("job list", option, value);
+  const bool has_own_meaning = !RewrittenOption(command, option, value).empty();  // `job wait --state running`
+  if (!takes_ids || has_own_meaning || !selection.starts_with("--filter ")) {
+    return "";
+  }
+  const std::string verb = command.substr(command.find(' ') + 1);
+  return absl::StrCat("to ", verb, verb == "wait" ? " for" : "", " all such jobs: ampctl job list -q ", selection,
+                      " | xargs -r ampctl ", command, verb == "delete" ? " -y" : "");
+}
+
+}  // namespace ampd::client
