@@ -20,7 +20,7 @@ int DigitOf(char character) {
   return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
 }
 
-// Reads as many bytes as the array has from the beginning of `text`. REQUIRES: the text is long enough.
+// Fills the array with bytes from the hexadecimal digits at the beginning of `text`. REQUIRES: the text is long enough.
 template <size_t kSize>
 bool ReadHex(std::string_view text, std::array<uint8_t, kSize>* bytes) {
   for (size_t i = 0; i < kSize; ++i) {

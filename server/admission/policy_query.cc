@@ -49,7 +49,8 @@ void CutToPage(v1::PolicyTable* table) {
   if (table->ByteSizeLong() <= kMaxPageBytes) {
     return;
   }
-  // The rules that the request contained are not cut. A policy's limits keep them far below the 4 MiB of a request.
+  // The rules that the request contained are not cut. A policy's limits keep them far below 4 MiB, the limit of a
+  // request.
   std::string& text = *table->mutable_text();
   if (text.size() > kMaxTextBytes) {
     const size_t end = text.rfind('\n', kMaxTextBytes);

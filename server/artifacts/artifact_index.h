@@ -58,7 +58,7 @@ class ArtifactIndex {
   // Lists the names of one job or, if `job` is empty, those of all jobs and uploads.
   absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> List(const std::string& job, const Tenants& tenants,
                                                                     int64_t before, int limit);
-  // Counts the names of these tenants: those of one job or, if `job` is empty, those of all jobs and uploads.
+  // Counts the artifacts of these tenants that `job` has made or, if `job` is empty, all their artifacts.
   absl::StatusOr<int64_t> Count(const std::string& job, const Tenants& tenants);
   // Returns the total size of the tenant's artifacts. A content with several names counts once for each name.
   absl::StatusOr<int64_t> TenantBytes(const std::string& tenant);

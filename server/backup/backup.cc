@@ -50,7 +50,8 @@ absl::StatusOr<SqliteDatabase> BeginReading(const std::string& path) {
   return database;
 }
 
-// A file of the audit log. The backup opens it when it begins, because a rotation only renames an open file.
+// A file of the audit log. The backup opens all these files when it begins: a rotation renames a file, and an open file
+// stays readable.
 struct AuditPart {
   std::string name;
   UniqueFd file;

@@ -77,7 +77,7 @@ struct PhaseResult {
   std::optional<ActivationFault> activation_fault;  // The fault found in that forward pass.
 };
 
-// What a phase sampled in one step.
+// The samples of gradients and activations that a phase (the training of one loss) took in one step.
 struct PhaseSamples {
   std::vector<GradientSample> gradients;
   bool has_activations = false;

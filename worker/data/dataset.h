@@ -165,7 +165,7 @@ class Dataset {
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
   int64_t sample_elements() const;  // Elements per sample of the input that input_names() names first.
-  // The number of texts with a class that were cut to T tokens.
+  // How many labelled texts were longer than the sequence length, and were cut.
   int64_t num_cut() const { return padded_.has_value() ? padded_->texts.num_cut : 0; }
   // Says, for users, how a token file without a header was read (tokens.h). Empty for other data.
   const std::string& note() const { return note_; }

@@ -46,8 +46,9 @@ class RunObserver {
 // (worker/executor/op_error.h), others as c10::Error. Single-threaded; owner: the trainer's step loop.
 class Executor {
  public:
-  // Returns INVALID_ARGUMENT (reason UNKNOWN_OP or BAD_ARGUMENT), naming node and argument. `registry` holds the
-  // "ampd." ops that the graph may use, and is read only during this call.
+  // INVALID_ARGUMENT for an op that is unknown or an argument that is bad (reason UNKNOWN_OP or BAD_ARGUMENT); the
+  // message names the node and the argument. `registry` holds the "ampd." ops that the graph may use, and is read only
+  // during this call.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const graph::Graph& graph, const OpRegistry& registry);
   virtual ~Executor() = default;
 

@@ -42,10 +42,10 @@ class OpenStreams {
   // Removes a stream that ended. The stream and its context are not used afterwards.
   void Remove(grpc::CallbackServerContext* context);
 
+  using Check = std::function<absl::Status(const grpc::ServerContextBase& context, std::string_view method)>;
   // Ends the streams for which `check` returns an error, and returns their number. If `check` already failed for a
   // stream in the previous call, the stream is stuck in a write and is cancelled. Call it once a second, on a thread
   // that belongs to no gRPC server.
-  using Check = std::function<absl::Status(const grpc::ServerContextBase& context, std::string_view method)>;
   int EndDenied(const Check& check);
 
   // Waits until no stream is open, but at most for `timeout`.

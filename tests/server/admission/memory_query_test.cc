@@ -137,7 +137,7 @@ v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t me
 }
 
 // Returns the workers' devices that the answer lists, with their memory in bytes: "CPU: w1/cpu of 100". Also
-// checks each device's largest batch size: it must equal the one that an estimate for this amount of memory gives.
+// checks that the largest batch size of each device is that of an estimate for as much memory as the device has.
 std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
   std::vector<std::string> fits;
   for (int i = 0; i < answer.candidates_size(); ++i) {

@@ -262,7 +262,7 @@ bool IsRequired(const FieldDescriptor& field) {
 }
 
 std::map<std::string, FieldFacts> FindSpecFacts() {
-  // Found once, because admission is asked thousands of times.
+  // Computed once, because it takes thousands of calls of the admission check.
   static const auto* const known = [] {
     auto* const facts = new std::map<std::string, FieldFacts>;
     for (const v1::JobSpec& spec : AdmissibleSpecs()) {

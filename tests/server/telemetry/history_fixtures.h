@@ -32,8 +32,8 @@ void AddEval(uint64_t sequence, int64_t step, v1::TelemetryBatch* batch);
 void AddEvent(uint64_t sequence, v1::Event::Kind kind, v1::TelemetryBatch* batch);
 v1::Event ServerEvent(uint64_t sequence, v1::Event::Kind kind);
 
-// Lists attempts with the sequences of their steps and evaluations (e), as in "a1[1-3,e4,7] a2[1]". A "!" marks
-// superseded points.
+// Lists the points of each attempt by their sequence numbers: "a1[1-3,e4,7] a2[1]". An "e" marks an evaluation, a "!"
+// superseded points; the other points are steps.
 std::string Show(const std::vector<PointSegment>& segments);
 
 // A store on disk that can be closed and opened again.

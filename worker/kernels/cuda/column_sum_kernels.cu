@@ -19,7 +19,8 @@ static_assert(kThreads % kTilePacks == 0 && kTilePacks * kPack <= kThreads);
 // each has one slice.
 __device__ unsigned num_ended[kColumnSumBlocks];
 
-// How the threads of a block are divided into teams. A team sums one row of a tile at a time.
+// How the threads of a block are divided into teams. A team adds one row of a tile after the other to its sums, one sum
+// per column.
 struct ColumnTeams {
   int threads = 1;  // Per team, a power of 2.
   int num = 1;      // Per block.

@@ -33,7 +33,7 @@ class FiniteChecks {
   // has no label that the loss counts. `is_last`: training ends with this evaluation. Before the end, a non-finite loss
   // is only reported, because evaluations do not affect training.
   absl::Status CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels, bool is_last);
-  // Whether a run may later roll back to a checkpoint that is made now. Always true for a run that never rolls back.
+  // Whether a checkpoint that is made now is good enough to roll back to. True for a run that never rolls back.
   bool IsGood() const;
 
  private:

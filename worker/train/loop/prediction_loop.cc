@@ -51,7 +51,7 @@ absl::StatusOr<Outcome> PredictionLoop::Run() {
   Outcome outcome;
   outcome.set_kind(Outcome::FINISHED);
   outcome.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
-  outcome.set_message(absl::StrCat("predicted ", files_.num_samples(), " samples in ", files_.num_files(),
+  outcome.set_message(absl::StrCat("predicted ", files_.num_samples(), " samples and wrote ", files_.num_files(),
                                    files_.num_files() == 1 ? " file" : " files"));
   return outcome;
 }

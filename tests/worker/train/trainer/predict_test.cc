@@ -69,7 +69,7 @@ TEST_F(PredictTest, EverySampleIsPredictedOnceInOrder) {
     const auto agent = RunStoring(Predicting(precision, Trained(precision)));
     ASSERT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
     EXPECT_EQ(agent->outcome->last_step(), 4) << "30 samples in batches of 8";
-    EXPECT_EQ(agent->outcome->message(), "predicted 30 samples in 1 file");
+    EXPECT_EQ(agent->outcome->message(), "predicted 30 samples and wrote 1 file");
     EXPECT_EQ(agent->state.total_steps(), 4);
     EXPECT_THAT(agent->checkpoints, IsEmpty());
     EXPECT_THAT(EventsOf(*agent, v1::Event::WEIGHTS_LOADED), SizeIs(1));
