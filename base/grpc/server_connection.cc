@@ -47,9 +47,21 @@ std::string FirstGiven(const std::string& flag, const std::string& of_context, c
   return value.empty() ? Environment(variable, defaults) : value;
 }
 
+// Returns the token of the file or, if none is named, of the environment; empty if there is none.
 absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
   const std::string file = flags.token.empty() ? defaults.files.token : flags.token;
-  return file.empty() ? Environment("AMPD_TOKEN", defaults) : ReadTokenFile(file);
+  std::string token;
+  if (file.empty()) {
+    token = Environment("AMPD_TOKEN", defaults);
+  } else {
+    AMPD_ASSIGN_OR_RETURN(token, ReadTokenFile(file));
+  }
+  if (!IsOneWord(token)) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_TOKEN",
+                 absl::StrCat("the token in ", file.empty() ? "AMPD_TOKEN" : file,
+                              " must be one word, as ampctl auth token create printed it"));
+  }
+  return token;
 }
 
 }  // namespace
@@ -77,10 +89,6 @@ absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const 
     AMPD_RETURN_IF_ERROR(CheckTlsFiles(connection.tls, /*needs_certificate=*/false));
   }
   AMPD_ASSIGN_OR_RETURN(connection.token, TokenOf(flags, defaults));
-  if (!IsOneWord(connection.token)) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_TOKEN",
-                 "the token must be one word, as ampctl auth token create printed it");
-  }
   if (!connection.token.empty() && connection.tls.empty() && !IsLocalAddress(address)) {
     return Error(absl::StatusCode::kInvalidArgument, "TOKEN_IN_THE_CLEAR",
                  absl::StrCat("the token is not sent to ", address,

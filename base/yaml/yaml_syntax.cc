@@ -109,7 +109,7 @@ std::optional<Problem> FindLineWithoutColon(const Lines& lines, size_t number, c
   const std::string line(absl::StripTrailingAsciiWhitespace(lines[number - 2]));
   const size_t begin = line.find_first_not_of(' ');
   const size_t end = begin == std::string::npos ? begin : line.find(' ', begin);
-  if (begin == std::string::npos || lines[number - 1].find_first_not_of(' ') != begin ||
+  if (begin == std::string::npos || lines[number - 1].find_first_not_of(' ') < begin ||
       !absl::ascii_isalpha(static_cast<unsigned char>(line[begin])) ||
       line.find_first_of(":#\"'[]{},") != std::string::npos) {
     return std::nullopt;

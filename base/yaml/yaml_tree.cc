@@ -237,6 +237,9 @@ class TreeBuilder final : public YAML::EventHandler {
                             {}});
       return;
     }
+    if (node.kind == YamlNode::Kind::kNull && node.text.empty()) {
+      node.mark = entry.mark;  // yaml-cpp says where the next key begins.
+    }
     entry.value = std::move(node);
     map->node.entries.push_back(std::move(entry));
   }

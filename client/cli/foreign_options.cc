@@ -78,6 +78,9 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job wait", "-t", "--timeout %"},
     {"job update", "-p", "--priority %"},
     {"init", "--template", "--model %"},
+    {"auth token create", "--duration", "--expires %"},
+    {"auth token create", "--ttl", "--expires %"},
+    {"auth token create", "--expiration", "--expires %"},
     {"audit", "-n", "--limit %"},
     {"audit", "--tail", "--limit %"},
     {"audit", "--user", "--caller %"},
@@ -227,7 +230,7 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
   if (own == "--for %") {
     return StateToWaitFor(value);
   }
-  if (own == "--timeout %" || own == "--watch --interval %") {
+  if (own == "--timeout %" || own == "--expires %" || own == "--watch --interval %") {
     return AreDigits({value}) ? value + "s" : value;
   }
   return value;

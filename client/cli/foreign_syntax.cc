@@ -60,6 +60,9 @@ constexpr struct {
     {"sinfo", "-n|--nodes|-t|--states|-o|--format|-O|--Format|-S|-p|--partition %", ""},
     {"sprio", "-w|--weights|-n|--norm", ""},
     {"sprio|sshare", "-o|--format %", ""},
+    {"scancel", "-u|--user|--users %", "--user %"},
+    {"scancel", "-t|--state|--states %", "--state %"},
+    {"squeue|sacct|sinfo|scancel|sbatch|srun|salloc", "-M|--cluster|--clusters %", "--address %"},
     {"scancel", "-n|--name %", "--name %"},
     {"scancel", "-w|--nodelist %", "--worker %"},
     {"scancel", "-s|--signal|-q|--qos %", ""},
@@ -285,6 +288,10 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
       result.insert(result.end(), typed.begin() + static_cast<std::ptrdiff_t>(i), typed.end());
       break;
     }
+    if (command == "taint" && word.ends_with('-') && word.size() > 1) {
+      result.push_back("--remove");  // `taint nodes w1 gpu=true:NoSchedule-`
+      continue;
+    }
     if (command == "scontrol" && word == "ASAP") {
       continue;  // `scontrol reboot ASAP w1`
     }
@@ -293,7 +300,11 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     } else if (HasFormatsOfKubectl(command) && word.starts_with("-o") && word.size() > 2 && word[2] != '=') {
       result.insert(result.end(), {"-o", word.substr(2)});  // -oyaml
     } else if (IsTypeAndName(word)) {
-      result.insert(result.end(), {word.substr(0, word.find('/')), word.substr(word.find('/') + 1)});
+      const std::string type = word.substr(0, word.find('/'));
+      if (std::find(result.begin(), result.end(), type) == result.end()) {
+        result.push_back(type);  // `delete pod/a pod/b` is `delete pod a b`.
+      }
+      result.push_back(word.substr(word.find('/') + 1));
     } else if (absl::StrContains(word, ",") && IsThing(word.substr(0, word.find(',')))) {
       result.push_back(word.substr(0, word.find(',')));  // kubectl's pods,nodes
     } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {

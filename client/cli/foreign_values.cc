@@ -150,6 +150,9 @@ std::string FilterForOwners(const std::string& words) {
     if (!NeedsNoQuotes(word)) {
       return "";
     }
+    if (word == "@me") {
+      return "--filter owner=NAME";
+    }
     terms.push_back(absl::StrCat("owner=", absl::StrContains(word, ":") ? "" : "*:", word));
   }
   return FilterOf(terms, " OR ");

@@ -14,6 +14,7 @@
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_entry.h"
 #include "client/cli/foreign_syntax.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_verbs.h"
 #include "client/cli/left_out.h"
 #include "client/cli/own_words.h"
@@ -281,6 +282,9 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
     const CLI::App* const known = GroupNamed(root, group);
     if (known == nullptr) {
       return "";
+    }
+    if (const std::string filter = FilterForWord(typed[0]); group == "job" && after.empty() && !filter.empty()) {
+      return "to list such jobs: ampctl job list " + filter;
     }
     std::string advice = InGroup(root, *known, typed[0], after);
     advice = advice.empty() && group == "job" ? OfVerbForJobs(root, typed) : advice;

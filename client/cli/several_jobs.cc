@@ -83,9 +83,11 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   }
   Words parts = absl::StrSplit(text, ' ');
   std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
-  return absl::StrCat(takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ",
-                      list, takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
-                      command.get_name() == "delete" ? " -y" : "");
+  const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
+  return absl::StrCat(
+      takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ", list,
+      takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
+      tenant.empty() ? "" : absl::StrCat(" --tenant ", tenant), command.get_name() == "delete" ? " -y" : "");
 }
 
 std::string AnswerToSelection(const std::string& command, const std::string& option, const std::string& value) {

@@ -248,6 +248,7 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
   const std::string no_command = absl::StrCat("error: ", full, " has no command '", Printable(unknown), "'; ");
   const auto first = std::find(words.begin(), words.end(), unknown);
   std::vector<std::string> rest(first, words.end());
+  std::erase_if(rest, [](const std::string& word) { return word == "--help"; });
   if (PathOf(group).empty() && std::find(first, words.end(), "--") == words.end()) {
     rest.insert(rest.end(), words.begin(), first);  // Options, and their values.
   }

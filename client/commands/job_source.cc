@@ -78,7 +78,9 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
     if (!text.ok()) {
       // The message begins with the name of a system call. Omit the name.
       const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
-      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot read ", path, ": ", parts.back(),
+                       absl::IsNotFound(text.status()) ? "; to write a job file to start from: ampctl init" : ""));
     }
     return text;
   }

@@ -106,6 +106,17 @@ class SpecFiller {
     return is_quoted && !SetScalar(bare, field, message).has_value() ? Shortened(bare, kMaxShownText) : "";
   }
 
+  // Returns what was probably meant by a value that the field refuses. Some users put several overrides into one --set.
+  static std::string NearestOf(const YamlNode& node, const ScalarRefusal& refusal) {
+    const size_t end = node.text.find_first_of(",; ");
+    const bool has_another = node.mark.source.starts_with(kSetOption) && end != std::string::npos &&
+                             absl::StrContains(node.text.substr(end), "=");
+    return has_another ? Shortened(absl::StrCat(node.text.substr(0, end), " --set ",
+                                                absl::StripLeadingAsciiWhitespace(node.text.substr(end + 1))),
+                                   kMaxShownText)
+                       : refusal.nearest;
+  }
+
   static std::string QuotedText(const std::string& text) {
     return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
   }
@@ -131,6 +142,11 @@ class SpecFiller {
   // Reports a value where a mapping must be.
   void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
     const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
+    if (node.mark.source.starts_with(kSetOption) && is_scalar && (node.text == "null" || node.text.empty())) {
+      Report(node.mark, path.shown,
+             absl::StrCat(Shown(path), " is a mapping of fields, which --set cannot remove; remove it in the file"));
+      return;
+    }
     Report(
         node.mark, path.shown,
         absl::StrCat(Shown(path), " must be a mapping of fields, not ", is_scalar ? QuotedText(node.text) : "a list"),
@@ -254,7 +270,7 @@ class SpecFiller {
     } else if (const auto refusal = SetScalar(node.text, field, message)) {
       const std::string bare = node.mark.source.starts_with(kSetOption) ? WithoutQuotes(node.text, field, message) : "";
       Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message),
-             bare.empty() ? refusal->nearest : bare, refusal->allowed);
+             bare.empty() ? NearestOf(node, *refusal) : bare, refusal->allowed);
     } else if (!field.is_repeated() && IsUnsetIfZero(field) && !message->GetReflection()->HasField(*message, &field)) {
       ReportZero(node, path, field, node.text.empty() ? "is empty" : absl::StrCat("is ", node.text));
     }

@@ -84,7 +84,9 @@ std::string NextCommands(const v1::Job& job) {
       if (job.spec().has_predict()) {
         return logs + line("run it again", "retry");
       }
-      return logs + (job.reason() == v1::Reason::DATA_ERROR ? line("run it again: correct its data, then", "retry")
+      return logs + (job.reason() == v1::Reason::DATA_ERROR ? line("run it again: correct its data, then", "retry") +
+                                                                  "\n  to read other data: correct the job file, then "
+                                                                  "ampctl job submit"
                                                             : line("resume from its last checkpoint", "retry"));
     }
     default:

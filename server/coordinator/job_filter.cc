@@ -155,7 +155,12 @@ class FilterParser {
     const std::string_view operation = end == std::string_view::npos ? "" : word.substr(end);
     term.is_negated = operation.starts_with("!=");
     if (!term.is_negated && !operation.starts_with('=')) {
-      return Wrong(absl::StrCat("has ", Quoted(word), "; a term is COLUMN=VALUE or COLUMN!=VALUE"));
+      const std::string shown = Quoted(word);
+      rest_.remove_prefix(word.size());
+      SkipBlanks();
+      const bool has_blanks = rest_.starts_with('=') || rest_.starts_with("!=");
+      return Wrong(absl::StrCat("has ", shown, "; a term is COLUMN=VALUE or COLUMN!=VALUE",
+                                has_blanks ? ", without blanks around the sign" : ""));
     }
     if (!IsColumn(term.column)) {
       return Wrong(absl::StrCat("there is no column ", Quoted(term.column),

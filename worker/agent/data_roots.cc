@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
@@ -39,6 +40,9 @@ absl::StatusOr<DataRoots> ParseDataRoots(const std::vector<std::string>& values)
     DataRoot root{.folder = std::filesystem::absolute(sides[1], error).string()};
     if (names.size() == 2) {
       AMPD_ASSIGN_OR_RETURN(root.tenants, TenantsIn(value, names[1]));
+    }
+    if (absl::StrContains(names[0], '/')) {
+      return BadRoot(value, "a data root's name has no '/', which ends the name in a path: name/file");
     }
     roots[names[0]] = std::move(root);
   }

@@ -92,8 +92,8 @@ inline constexpr ForeignAnswer kListDevices = {"list workers with their devices"
 inline constexpr ForeignAnswer kWatchWorkers = {"watch the workers", "worker list --watch"};
 inline constexpr ForeignAnswer kNoWaitForWorker = {"see when a worker is there (no command waits for one)",
                                                    "worker list --watch"};
-inline constexpr ForeignAnswer kDrain = {"take a worker out of service (its jobs continue on other workers)",
-                                         "worker drain NAME"};
+inline constexpr ForeignAnswer kDrain = {
+    "take a worker out of service (its jobs write a checkpoint, and continue on other workers)", "worker drain NAME"};
 inline constexpr ForeignAnswer kDrainFirst = {
     "move the jobs away from a worker before you stop or reboot its machine (ampctl does neither)",
     "worker drain NAME"};

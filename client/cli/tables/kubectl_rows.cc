@@ -110,6 +110,8 @@ constexpr ForeignRow kKubectlRows[] = {
     {"top worker", kWatchWorkers},
     {"cordon|drain|taint", kDrain},
     {"cordon|taint worker", kDrain},
+    {"taint --remove", kUndrain},
+    {"taint worker --remove", kUndrain},
     {"uncordon|undrain", kUndrain},
     {"uncordon worker", kUndrain},
     {"exec|debug|ssh|shell", kNoShell},

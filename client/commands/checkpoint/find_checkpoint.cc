@@ -55,12 +55,14 @@ absl::Status CheckIsFolder(const std::string& target) {
 }
 
 absl::Status CheckIsNoStep(const std::string& command, const std::string& job, const std::string& path) {
+  const bool is_word = path == "best" || path == "newest";
   const bool is_step = !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
-  return is_step ? absl::InvalidArgumentError(absl::StrCat(
-                       path, " is read as the name of the file or folder to write; for the checkpoint of step ", path,
-                       ": ampctl ", command, " ", job.substr(0, job.rfind('@')), "@", path,
-                       "; for a file or folder with this name: ./", path))
-                 : absl::OkStatus();
+  return is_word || is_step
+             ? absl::InvalidArgumentError(absl::StrCat(
+                   path, " is read as the name of the file or folder to write; for the ",
+                   is_word ? path + " checkpoint" : "checkpoint of step " + path, ": ampctl ", command, " ",
+                   job.substr(0, job.rfind('@')), "@", path, "; for a file or folder with this name: ./", path))
+             : absl::OkStatus();
 }
 
 Argument CheckpointFolderPath(std::string* path) {

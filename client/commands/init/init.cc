@@ -1,7 +1,12 @@
 #include "client/commands/init/init.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -25,11 +30,23 @@ struct InitOptions {
   bool replace = false;
 };
 
+// Whether the descriptor is that of a regular file, as it is behind `>` in a shell.
+bool WritesToFile(int descriptor) {
+  struct stat status = {};
+  return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 int Init(Session* session, const InitOptions& options) {
   const std::string name = options.name.empty() ? absl::StrReplaceAll(options.model, {{"_", "-"}}) : options.name;
   const auto text = JobTemplate(options.model, options.data, name);
   if (!text.ok()) {
     return session->Fail(text.status());
+  }
+  const std::vector<std::string> models = TemplateModels();
+  if (std::find(models.begin(), models.end(), options.file) != models.end()) {
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+        options.file, " is read as the name of the file to write; for a job with this model: ampctl init --model ",
+        options.file, "; for a file with this name: ampctl init ./", options.file)));
   }
   if (options.file == "-") {
     WriteText(*text);
@@ -46,6 +63,9 @@ int Init(Session* session, const InitOptions& options) {
     return kExitOk;
   }
   WriteProse(absl::StrCat("wrote ", options.file, "\n"));
+  if (WritesToFile(STDOUT_FILENO)) {
+    session->Note("to print the job file instead of writing job.yaml: ampctl init - > FILE");
+  }
   session->Note(absl::StrCat("to check it: ampctl job submit -f ", options.file, " --dry-run"));
   session->Note(absl::StrCat("to run it:   ampctl job submit -f ", options.file, " --follow"));
   return kExitOk;

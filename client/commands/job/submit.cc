@@ -73,6 +73,10 @@ int Submit(Session* session, const SubmitOptions& options) {
     PrintDryRun(session, *client, spec, job->pending());
     WarnIfNoWorkerWouldFit(*session, *job);
     session->Note(absl::StrCat(submitted.source, " is valid; nothing was submitted"));
+    if (spec.data().has_train() && !spec.data().train().has_synthetic()) {
+      session->Note(
+          "the files of the data are read only when the job runs; to see what is in one: ampctl data inspect");
+    }
     return kExitOk;
   }
   ReportAccepted(session, *job);

@@ -126,7 +126,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"sbatch job.yaml", "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml\n"},
       {"job stop j-abc", "error: ampctl job has no command 'stop'; to cancel a job: ampctl job cancel j-abc\n"},
       {"worker cordon w1",
-       "error: ampctl worker has no command 'cordon'; to take a worker out of service (its jobs continue on other "
+       "error: ampctl worker has no command 'cordon'; to take a worker out of service (its jobs write a checkpoint, "
+       "and continue on other "
        "workers): ampctl worker drain w1\n"},
       {"delete job x",
        "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel x; to delete a "
@@ -224,7 +225,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"scontrol update JobId=5 Priority=10",
        "error: ampctl has no command 'scontrol'; to change a job's priority: ampctl job update 5 --priority 10\n"},
       {"scontrol update NodeName=w1 State=drain",
-       "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs continue on other workers): "
+       "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs write a checkpoint, and "
+       "continue on other workers): "
        "ampctl worker drain w1\n"},
       {"priority x 10",
        "error: ampctl has no command 'priority'; to change a job's priority: ampctl job update x --priority 10\n"},
@@ -588,6 +590,7 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
     EXPECT_THAT(own, Not(HasSubstr("VALUE"))) << option.foreign;
     lines.insert(absl::StrCat(command,
                               command == "job submit"                          ? " -f job.yaml "
+                              : command == "auth token create"                 ? " x --role viewer "
                               : command == "job update"                        ? " x "
                               : command == "job logs" || command == "job wait" ? " x "
                                                                                : " ",

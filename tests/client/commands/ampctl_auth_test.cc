@@ -61,7 +61,8 @@ TEST_F(AmpctlAuth, ATokenThatCannotBeReadOrSent_IsExplained) {
   Write("empty", "\nampd_later\n");
   EXPECT_THAT(message("--token-file empty"), HasSubstr("first line is empty"));
   Write("words", "two words\n");
-  EXPECT_THAT(message("--token-file words"), AllOf(HasSubstr("BAD_TOKEN"), Not(HasSubstr("two words"))));
+  EXPECT_THAT(message("--token-file words"),
+              AllOf(HasSubstr("BAD_TOKEN"), HasSubstr("the token in words must"), Not(HasSubstr("two words"))));
   Write("good", "ampd_good\n");
   EXPECT_THAT(message("--token-file good --address 192.0.2.1:7070"),
               AllOf(HasSubstr("TOKEN_IN_THE_CLEAR"), Not(HasSubstr("ampd_good"))));
@@ -205,6 +206,9 @@ TEST_F(AmpctlAuth, ATenantThatIsNoName_IsRefusedBeforeItGetsIntoAFilter) {
             absl::StrCat("error: tenant in the file of contexts: \"nos*\"", why, "\n"));
   EXPECT_TRUE(fake_.jobs.script()->list_requests.empty());
   EXPECT_EQ(Run("--tenant '*' job list").exit_code, 0);
+  Write("job.yaml", kGoodJob);
+  EXPECT_THAT(Run("--tenant '*' job submit -f job.yaml").err,
+              HasSubstr("error: the tenant '*' stands for all tenants; a job belongs to one: --tenant NAME"));
   EXPECT_EQ(fake_.jobs.script()->list_requests.back().filter(), "");
 }
 

@@ -81,6 +81,8 @@ std::vector<std::pair<std::string, std::string>> Files() {
       {"another mapping around a field that does not exist", "spec:\n  nam: a\n"},
       {"a last line without a colon", "name: a\nmodel\n"},
       {"a last line without a colon in a section", "data:\n  batch_size: 4\n  train\n"},
+      {"a line without a colon before its section", "name: a\noptimizer\n  adamw: {learning_rate: 0.1}\n"},
+      {"an empty value before another key", "name:\n\n# the queue\nqueue: a\n"},
       {"labels as a list", "labels: [a, b]\n"},
       {"labels as a word", "labels: a\n"},
       {"the output of job show", "id: j-a\nspec: {name: a}\nstate: QUEUED\n"},

@@ -127,6 +127,8 @@ TEST(JobFilter, AnError_NamesTheColumnAndWhatIsExpected) {
       "there is no state \"RUNING\"; states are QUEUED, STARTING, RUNNING, PAUSING, PAUSED, CANCELLING, SUCCEEDED, "
       "FAILED, CANCELLED");
   EXPECT_EQ(Problem("RUNNING"), "has \"RUNNING\"; a term is COLUMN=VALUE or COLUMN!=VALUE");
+  EXPECT_EQ(Problem("state = RUNNING"),
+            "has \"state\"; a term is COLUMN=VALUE or COLUMN!=VALUE, without blanks around the sign");
   EXPECT_EQ(Problem("step>5"), "has \"step>5\"; a term is COLUMN=VALUE or COLUMN!=VALUE");
   EXPECT_EQ(Problem("name=my job"),
             "has \"job\" where AND, OR or the end is expected; a value with spaces needs quotes: name=\"two words\"");

@@ -20,9 +20,9 @@ TEST(ParseDataRoots, TakesANameTenantsAndAFolder) {
 }
 
 TEST(ParseDataRoots, NamesTheValueThatIsWrong) {
-  for (const std::string& value :
-       {std::string("x"), std::string("=/tmp"), std::string("a=/no/such/folder"), std::string("@nlp=/tmp"),
-        std::string("a@=/tmp"), std::string("a@Nlp=/tmp"), std::string("a@nlp,=/tmp"), std::string("a@*=/tmp")}) {
+  for (const std::string& value : {std::string("x"), std::string("=/tmp"), std::string("a=/no/such/folder"),
+                                   std::string("@nlp=/tmp"), std::string("a@=/tmp"), std::string("a/b=/tmp"),
+                                   std::string("a@Nlp=/tmp"), std::string("a@nlp,=/tmp"), std::string("a@*=/tmp")}) {
     EXPECT_THAT(std::string(ParseDataRoots({value}).status().message()), testing::StartsWith("--data-root " + value))
         << value;
   }
