@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_values.h"
+#include "client/cli/foreign_words.h"
 #include "client/cli/own_words.h"
 #include "client/cli/things.h"
 

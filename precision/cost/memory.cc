@@ -329,7 +329,8 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   MemoryEstimate estimate = lasting_;
   estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
   if (setup_.on_gpu && !setup_.only_evaluates) {
-    estimate.inputs += 2 * setup_.num_micro_batches * InputBytes(batch_size);  // Of the recorded step and the next.
+    estimate.inputs +=
+        int64_t{2} * setup_.num_micro_batches * InputBytes(batch_size);  // Of the recorded step and the next.
   }
   const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);
   estimate.activations = peak.activations;
