@@ -63,9 +63,9 @@ ValueId Bottleneck(GraphBuilder& b, const std::string& path, ValueId x, int64_t 
   return ConvNorm(b, path + ".conv3", path + ".bn3", x, {.out_channels = kExpansion * width, .kernel_size = 1});
 }
 
-// Adds the blocks of all stages in sequence. `features` is the number of channels of the current block's input.
+// Adds the blocks of all stages in sequence.
 ValueId Stages(GraphBuilder& b, const ResnetConfig& config, ValueId x) {
-  int64_t features = config.widths[0];
+  int64_t features = config.widths[0];  // Channels of the input of the block that is added next.
   for (size_t stage = 0; stage < config.widths.size(); ++stage) {
     const int64_t width = config.widths[stage];
     const int64_t out = config.bottlenecks ? kExpansion * width : width;

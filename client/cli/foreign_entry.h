@@ -8,7 +8,7 @@
 
 namespace ampd::client {
 
-// What an entry of the table of foreign words requires of the words that a user has typed.
+// What a user must have typed, so that an entry of the table of foreign words (commands of other programs) fits.
 struct ForeignEntry {
   std::vector<std::string> fixed;    // words that must be typed as they stand
   std::vector<std::string> options;  // options that must be typed anywhere behind them

@@ -56,7 +56,7 @@ std::string OfSelector(const std::string& value) {
   return absl::StrJoin(words, " ");
 }
 
-// The states of jobs, as users of other programs call them.
+// Words of other programs for states of jobs, such as "PD" of Slurm in lower case, and the states of ampd.
 const std::map<std::string_view, std::string_view>& States() {
   static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
                                                                                       {"pending", "queued"},

@@ -27,7 +27,8 @@ bool ReadsOneJob(const CLI::App& command) {
   return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
 }
 
-// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` of an answer.
+// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` in `answer`, a
+// hint that ampctl prints.
 std::string InTenantOf(const CLI::App& root, const Words& rest, const std::string& answer) {
   const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
   if (tenant.empty()) {

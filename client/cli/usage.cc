@@ -96,7 +96,7 @@ std::string ValueAfter(const std::string& option, const std::vector<std::string>
   return "";
 }
 
-// Whether the command takes the file or folder that it writes as an argument without an option.
+// Whether the command writes a file or folder whose name is an argument, and not the value of an option.
 bool WritesFile(const CLI::App& command) {
   const std::vector<const CLI::Option*> positionals =
       command.get_options([](const CLI::Option* option) { return option->get_positional(); });

@@ -9,7 +9,7 @@
 
 namespace ampd::client {
 
-// Job files as texts in YAML. The value of an override is one too.
+// How messages call job files. The value of an override is read as a job file is, too.
 inline constexpr YamlKind kJobFileKind = {
     .file = "a job file",
     .files = "job files",

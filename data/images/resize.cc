@@ -10,7 +10,7 @@ namespace {
 constexpr int kChannels = 3;
 constexpr int kFractionBits = 22;  // Weights have this many fraction bits: 255 * weight 1 fits into 31 bits.
 
-// The source pixels along one side of a picture from which one pixel of the result is computed, and their weights.
+// The source pixels of a row, or of a column, from which one pixel of the result is computed, and their weights.
 struct Taps {
   int64_t begin = 0;  // The first source pixel.
   std::vector<int32_t> weights;

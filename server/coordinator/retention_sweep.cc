@@ -40,8 +40,8 @@ void Expiry::DeleteExpiredOfHistory(absl::Time now, Updates* updates) {
   for (int num_checked = 0; num_checked < kMaxCheckedAtOnce && updates->size() < kMaxChangedAtOnce;) {
     const auto records = options_.ledger->history().ListEnded(checked_until_, before, kMaxCheckedAtOnce);
     if (!records.ok() || records->empty()) {
-      // The history table has no more jobs, or can't be read. The next call begins again with the oldest job, because
-      // this pass skipped jobs whose checkpoints another job needed.
+      // The history table has no more jobs, or can't be read. The next call begins again with the oldest job: this
+      // pass skipped jobs whose checkpoints another job needed, and those may not be needed any more.
       checked_until_ = EndPosition();
       break;
     }

@@ -480,8 +480,8 @@ TEST_F(ServerBinaryTest, HealthIsServedAndUnknownServicesAreNotFound) {
   std::string response;
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check", "", &response).ok());
   EXPECT_EQ(response, "\x08\x01") << "SERVING";
-  // The encoded request: field 1 is the service's name.
   response.clear();
+  // The encoded request: field 1 is the service's name.
   ASSERT_TRUE(Call("/grpc.health.v1.Health/Check",
                    "\x0a\x12"
                    "ampd.v1.JobService",

@@ -13,8 +13,8 @@
 // A graph compiled for the executor: everything that does not depend on a run is looked up once.
 namespace ampd::executor {
 
-// Where an instruction reads a value: at position `argument` of its stack. `last`: no later instruction reads the
-// value, so it is moved there.
+// Where an instruction reads a value: as the argument with this position. `last`: no later instruction reads the value,
+// so the value is moved, and not copied, to the arguments.
 struct ValueUse {
   size_t argument = 0;
   size_t value = 0;

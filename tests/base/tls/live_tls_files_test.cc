@@ -21,7 +21,7 @@ class LiveTlsFilesTest : public testing::Test {
  protected:
   LiveTlsFilesTest() { files_.Write("ca.pem", authority_.certificate); }
 
-  // Waits until the copies of a pair have the texts of its files.
+  // Waits until `live` has copied the content that the certificate and the key in `files` have now.
   static void AwaitCopiesOf(const TlsFiles& files, const LiveTlsFiles& live) {
     const std::string pair = TextOf(files.certificate) + "\n" + TextOf(files.key);
     for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(30);
@@ -29,8 +29,9 @@ class LiveTlsFilesTest : public testing::Test {
       ASSERT_LT(SystemClock().SinceBoot(), end);
     }
   }
-  // Waits until the thread has looked at all files that had copies before: it looks at those of a new pair after them.
-  // The pair changes twice, because the thread may be between the other files and the pair when it changes first.
+  // Waits until the thread of LiveTlsFiles has made one whole pass over the files that it watched before this call. It
+  // looks at a new pair of certificate and key last in a pass, so that a changed pair proves that it has looked at all
+  // others. The pair is changed twice, because the first change may happen in the middle of a pass.
   void AwaitALook() const {
     const absl::StatusOr<const LiveTlsFiles*> last = LiveTlsFiles::Of(files_.IssueTo("last", authority_, "ca.pem"));
     ASSERT_TRUE(last.ok()) << last.status();

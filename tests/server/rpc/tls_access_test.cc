@@ -192,7 +192,7 @@ TEST(TlsAccess, AfterAnAuthorityIsRemoved_ItsStreamsEndAndAllOthersLiveOn) {
   second.End();
 }
 
-// gRPC would refuse all new connections with the new key and the old certificate.
+// If gRPC got the new key together with the old certificate, it would refuse all new connections.
 TEST(TlsAccess, BetweenTheReplacementsOfKeyAndCertificate_NewConnectionsUseTheOldPair) {
   TlsServer server;
   const auto access = server.As("operator");

@@ -113,7 +113,7 @@ struct CudaBatchNormKernels {
   int (*backward)(const CudaBatchNormBackward* pass, void* stream);
 };
 
-// The library's table of batch-norm functions, for its main table (cuda_kernels.h).
+// The library's kernels for batch norms. The main table (cuda_kernels.h) points to them.
 extern const CudaBatchNormKernels kBatchNormKernels;
 
 }  // namespace ampd::kernels

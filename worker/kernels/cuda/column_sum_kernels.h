@@ -47,7 +47,7 @@ struct CudaColumnSumKernels {
   int (*sum_columns)(const CudaColumnSum* pass, void* stream);
 };
 
-// The library's table of column sums, for its main table (cuda_kernels.h).
+// The library's kernels for column sums. The main table (cuda_kernels.h) points to them.
 extern const CudaColumnSumKernels kColumnSumKernels;
 
 }  // namespace ampd::kernels

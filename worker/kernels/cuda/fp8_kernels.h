@@ -50,7 +50,7 @@ struct CudaFp8Kernels {
   int (*quantize_squares)(const CudaFp8Matrix* matrix, void* stream);
 };
 
-// The library's table of FP8 functions, for its main table (cuda_kernels.h).
+// The library's FP8 kernels. The main table (cuda_kernels.h) points to them.
 extern const CudaFp8Kernels kFp8Kernels;
 
 }  // namespace ampd::kernels

@@ -81,7 +81,7 @@ struct CudaLayerNormKernels {
   int (*backward)(const CudaLayerNormBackward* norm, void* stream);
 };
 
-// The library's table of layer norms, for its main table (cuda_kernels.h).
+// The library's kernels for layer norms. The main table (cuda_kernels.h) points to them.
 extern const CudaLayerNormKernels kLayerNormKernels;
 
 }  // namespace ampd::kernels

@@ -38,7 +38,8 @@ inline Teams TeamsFor(int64_t columns, int num_threads) {
 
 inline int64_t NumBlocks(int64_t rows, const Teams& teams) { return (rows + teams.num - 1) / teams.num; }
 
-// Eight adjacent elements as stored: an fp32 number in each word, or two 16-bit numbers in each of the first four.
+// Eight adjacent elements as stored: an fp32 number in each word, or two 16-bit numbers in each of the
+// first four words.
 // Loads are separate from conversions, so that a thread issues all its loads before it waits for the first.
 struct Bits {
   uint32_t words[kPack];

@@ -52,7 +52,7 @@ struct CudaLossKernels {
                                 void* stream);
 };
 
-// The library's table of loss functions, for its main table (cuda_kernels.h).
+// The library's kernels for losses. The main table (cuda_kernels.h) points to them.
 extern const CudaLossKernels kLossKernels;
 
 }  // namespace ampd::kernels

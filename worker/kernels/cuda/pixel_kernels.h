@@ -25,7 +25,7 @@ struct CudaPixelKernels {
   int (*map)(const CudaPixels* pass, void* stream);
 };
 
-// The library's table for pixels, for its main table (cuda_kernels.h).
+// The library's kernels for pixels. The main table (cuda_kernels.h) points to them.
 extern const CudaPixelKernels kPixelKernels;
 
 }  // namespace ampd::kernels

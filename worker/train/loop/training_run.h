@@ -48,7 +48,7 @@ class TrainingRun {
 
   // Sets up the state before the first step.
   absl::Status Begin();
-  // Loads the checkpoint with which the attempt resumes, and removes the tensor files from `checkpoint`.
+  // Loads the checkpoint with which the attempt resumes, and takes the tensor files out of `checkpoint`.
   absl::Status Resume(LoadedCheckpoint& checkpoint);
   // Returns to a checkpoint, in the run's current precision, and removes the tensor files from `checkpoint`. Loss-scale
   // orders that were applied after the checkpoint are not applied again, and a sample that was pending in it is not

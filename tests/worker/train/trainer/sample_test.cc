@@ -257,8 +257,8 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
-// The trainer is ordered to leave during a sample in the middle of the run, and during the last sample, which follows
-// the last checkpoint.
+// The trainer is ordered to leave while it draws a sample in the middle of the run, and while it draws the last one,
+// which follows the last checkpoint.
 TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
