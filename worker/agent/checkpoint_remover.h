@@ -17,8 +17,8 @@ namespace ampd::agent {
 absl::Status RemoveBelow(const std::string& root, const std::string& path);
 
 // Removes checkpoints, and whole folders of jobs and attempts, below the checkpoint root. The server repeats a request
-// only until a report shows that the agent has received it, so the agent must not forget it. The remover stores the
-// paths that can't be removed yet in a file, and retries them, also after a restart of the agent:
+// only until a report shows that the agent has received it, so the agent must remember the request. The remover stores
+// the paths that can't be removed yet in a file, and retries them, also after a restart of the agent:
 //
 //   removals := (path '\n')*        paths below the checkpoint root; a path contains no '\n'
 //

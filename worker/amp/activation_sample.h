@@ -25,7 +25,7 @@ struct ActivationFault {
   std::string value;   // Name of the faulty value.
   std::string dtype;   // Format of its numbers, "float16".
   double share = 0;    // Share of the sampled numbers that are not finite; for kVanished, that are zero.
-  // kDividedOut only: the op that produced the zeros, and its module.
+  // Set for kDividedOut only: the op that produced the zeros (`zero_op`), and the module of this op (`zero_module`).
   std::string zero_module;
   std::string zero_op;
 

@@ -12,7 +12,8 @@
 
 namespace ampd::amp {
 
-// Records a step of one shape in a step graph once and replays it from then on.
+// Records a step of one shape once, in a step graph (worker/amp/step/step_graph.h), and replays the recording from then
+// on.
 //
 // The first few steps whose micro-batches agree in number, shapes and formats run directly, as a warm-up. The next one
 // is recorded. After that, steps of this shape are replayed and all others run directly. Steps that warm up or are

@@ -72,7 +72,8 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
 // Every phase draws its own random numbers; a single phase uses the engine's seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
-// How much rarer steps sample once a step that samples had to drop the recorded step.
+// Once a step that samples had to drop the recorded step to have enough memory, steps sample this many times less
+// often.
 constexpr int64_t kRarer = 10;
 
 }  // namespace

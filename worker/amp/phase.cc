@@ -202,8 +202,8 @@ PhaseResult Phase::Conclude(const StepRecord& record) {
   return result;
 }
 
-// Saves the buffers that the program will write. Once per step is enough, because a skipped step skips all its
-// micro-batches.
+// Copies the buffers that the phase's program will write, so that they can be restored. One copy per step is enough,
+// because a skipped step skips all its micro-batches.
 void Phase::KeepBuffers() {
   const at::NoGradGuard no_grad;
   kernels_.Copy(kept_, /*if_skipped=*/nullptr);

@@ -122,8 +122,8 @@ class Phase {
   // Executor::Bind (reason BAD_STATE).
   absl::Status Bind(TensorMap state);
 
-  // Makes the phase read and write the scalars of the phase with index `number`. Call before the first step. REQUIRES:
-  // `scalars` outlives the phase.
+  // Sets the scalars that the phase reads and writes: those that `scalars` holds for the phase with index `number`.
+  // Call before the first step. REQUIRES: `scalars` outlives the phase.
   void Use(const StepScalars& scalars, size_t number);
   // Whether gradients of the phase were rounded to fp16. If not, a step that is due for sampling has nothing to sample.
   bool has_samples() const;
@@ -141,9 +141,9 @@ class Phase {
   // Host-side bookkeeping at the start of every step, whether it is run or replayed.
   void BeginStep() { averages_rounded_ = false; }
   // Runs forward and scaled backward over the micro-batches, then the pre-pass, which reads the gradients once and
-  // leaves their norm and non-finite counts on the device. Writes no parameter. Saves the buffers before the program
-  // writes them. Drops whatever an interrupted step left behind. Waits for the device only if gradients or activations
-  // are sampled; returns the samples.
+  // leaves their norm and non-finite counts on the device. Writes no parameter. First drops the gradients that an
+  // interrupted step left, and copies the buffers that the phase's program will write, so that Finish can restore them.
+  // Waits for the device only if gradients or activations are sampled; returns the samples.
   PhaseSamples Compute(const std::vector<Batch>& micro_batches, const StepConditions& step);
   // Does the work of Engine::FindActivationFault for this phase.
   std::optional<ActivationFault> FindActivationFault(const std::vector<Batch>& micro_batches, uint64_t random_stream);
@@ -203,7 +203,8 @@ class Phase {
   StepKernels& kernels_;
   Optimizer optimizer_;
   std::vector<Reader> backward_order_;
-  // The copies that save the buffers that the program writes, before it runs, and the copies that restore them.
+  // The program writes some buffers. `kept_` lists the copies that save these buffers before the program runs, and
+  // `restored_` the copies that restore them.
   std::vector<TensorCopy> kept_;
   std::vector<TensorCopy> restored_;
   const StepScalars* scalars_ = nullptr;

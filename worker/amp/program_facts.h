@@ -10,11 +10,11 @@
 // Properties of the training program that the engine needs to know before it runs a step.
 namespace ampd::amp {
 
-// Names of the buffers that a run writes although they are inputs: running statistics. Each occurs once.
+// Names of the model's buffers that a run of the program overwrites: running statistics. Each name occurs once.
 std::vector<std::string> WrittenBuffers(const graph::Graph& program);
 
-// How many batches a run adds to each batch counter, by the counter's name. Counters to which a run adds none are left
-// out.
+// For each batch counter, by name: how many batches a run of the program adds to it. Counters that a run does not
+// change are left out.
 std::map<std::string, int64_t> BatchesCounted(const graph::Graph& program);
 
 // Whether a run draws random numbers.

@@ -23,7 +23,7 @@ float NumberOf(const std::vector<double>& numbers, size_t channel, float otherwi
   return numbers.empty() ? otherwise : static_cast<float>(numbers[numbers.size() == 1 ? 0 : channel]);
 }
 
-// Copies bytes, which the device maps later.
+// Copies bytes unchanged. The device converts them to numbers later.
 void Map(const uint8_t* in, int64_t count, const kernels::PixelScale& /*channel*/, uint8_t* out) {
   std::memcpy(out, in, static_cast<size_t>(count));
 }

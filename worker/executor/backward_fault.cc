@@ -33,7 +33,8 @@ class NoteHook : public torch::autograd::FunctionPreHook {
   const std::shared_ptr<std::string> running_;
 };
 
-// The traced call that created an autograd node; empty if none did, as for the node of a parameter.
+// Returns text that names the traced call which created an autograd node. Empty if no call created the node,
+// for example if it is the node of a parameter.
 std::string MakerOf(const AutogradNode& node, const std::vector<TracedCall>& calls) {
   const auto call = std::find_if(calls.begin(), calls.end(), [&](const TracedCall& one) {
     return node.sequence_nr() >= one.first_node && node.sequence_nr() < one.end_node;

@@ -185,7 +185,7 @@ struct SegmentFunction : Function<SegmentFunction> {
     return Gather(segment.outputs, values);
   }
 
-  // Removes outputs, with their gradients, that take no part in the backward pass.
+  // Removes the outputs that take no part in the backward pass, and their entries in `gradients`.
   static void KeepWithGradient(variable_list& outputs, variable_list& gradients) {
     size_t kept = 0;
     for (size_t i = 0; i < outputs.size(); ++i) {

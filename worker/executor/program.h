@@ -21,16 +21,16 @@ struct ValueUse {
   bool last = false;
 };
 
-// Where an instruction reads a list of tensors: at position `argument` of its stack. `values` are the list's entries;
-// an empty one is None.
+// Where an instruction reads a list of tensors: as the argument with this position. `values` are the list's entries; an
+// empty one is None.
 struct ListUse {
   size_t argument = 0;
   std::vector<std::optional<size_t>> values;
   bool of_optionals = false;  // Tensor?[] rather than Tensor[].
 };
 
-// Where an instruction reads a list of sizes: at position `argument` of its stack. A size may be a multiple of the
-// run's batch size.
+// Where an instruction reads a list of sizes: as the argument with this position. A size may be a multiple of the run's
+// batch size.
 struct SizesUse {
   size_t argument = 0;
   graph::Shape sizes;
@@ -56,8 +56,8 @@ struct Instruction {
   std::string where;          // Names the node in messages.
 };
 
-// A checkpoint segment (graph/segments.h): runs once in the forward pass without being recorded, and again in the
-// backward pass, where autograd records it. The autograd node of the segment keeps this object alive.
+// A checkpoint segment (graph/segments.h): runs once in the forward pass, where autograd does not record its ops, and
+// again in the backward pass, where autograd records them. The autograd node of the segment keeps this object alive.
 struct CompiledSegment : torch::CustomClassHolder {
   std::vector<Instruction> first;   // In the forward pass, on the values of the whole run.
   std::vector<Instruction> second;  // In the backward pass, on values of its own.

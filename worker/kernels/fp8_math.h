@@ -25,7 +25,7 @@ struct Fp8Scaling {
 };
 
 // A magnitude as an integer that is larger for larger magnitudes, and largest for NaN. So the maximum of such integers
-// is not finite if any number is not, and it does not depend on the order.
+// shows if any number is infinite or NaN. The maximum does not depend on the order of the numbers.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
 // The scale, by which numbers are multiplied before they are rounded. NaN if the amax is not finite.

@@ -127,7 +127,7 @@ struct PhaseBlock {
 // State that all phases share.
 struct StepBlock {
   ScalerRule scaler_rule;
-  ScalerState scaler;      // This step's until the step ends, then the next one's.
+  ScalerState scaler;      // The state for the current step; after the step has ended, for the next one.
   double rate_factor = 1;  // Multiplies the rates of the phases' schedules.
   float loss_scale = 1;    // The factor on the losses of the last step that ended.
   ScaleChange scale_change = ScaleChange::kNone;

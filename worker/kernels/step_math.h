@@ -10,7 +10,7 @@
 // part of the contract. Compiled without contraction (fused multiply-adds), every device gives the same bits.
 namespace ampd::kernels {
 
-// Statistics of one gradient, computed by the pre-pass in one read.
+// Statistics of one gradient. A pass before the update computes them in one read of the gradient.
 struct GradientStats {
   double sum_squares = 0;  // Over the elements as stored; not finite if any element is not.
   int64_t num_non_finite = 0;

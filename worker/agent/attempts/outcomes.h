@@ -12,7 +12,7 @@
 namespace ampd::agent {
 
 // The outcome of an attempt whose trainer exited without reporting one. `exit` is empty if the exit status was lost.
-// `oom_is_a_guess`: see SpawnFolder::OomIsAGuess.
+// `oom_is_a_guess`: whether the out-of-memory flag in `exit` is only a guess of the shim.
 v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<internal::ShimStatus>& exit,
                             bool oom_is_a_guess);
 

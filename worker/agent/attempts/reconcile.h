@@ -105,7 +105,8 @@ struct Actions {
 // these actions, the same directive requires no further action. After an attempt has ended, the newest directive is
 // processed again, with `again`, so that an attempt that waits for the device can start.
 //
-//   * A directive that is older than the newest processed one changes nothing. Nor does the same one without `again`.
+//   * A directive that is older than the newest processed one changes nothing. The newest processed one itself is
+//     processed again only with `again`.
 //   * An attempt that the worker holds but the directive does not name is killed. Once it has ended, it is forgotten,
 //     because the server no longer expects it.
 //   * An attempt that has reported its outcome keeps its lease until its process has exited, even if the directive does
@@ -113,7 +114,7 @@ struct Actions {
 //   * An attempt that the directive names but the worker does not hold starts if its device is free, waits if the
 //     device is occupied, and is refused if the worker has no such device. If it should no longer run, it ends without
 //     a start, as soon as no other attempt of its job occupies a device.
-//   * The same job and attempt number with another token is another attempt.
+//   * If two attempts have the same job and attempt number but different tokens, they are different attempts.
 //   * The folder "<job>" or "<job>/<attempt>" is removed once no process can write there any more. A checkpoint is
 //     removed at once.
 //

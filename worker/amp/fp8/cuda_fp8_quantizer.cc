@@ -41,7 +41,7 @@ Fp8Matrix EmptyMatrix(int64_t rows, int64_t columns, const Fp8Order& order, cons
   return matrix;
 }
 
-// The kernels' view of a matrix. A matrix without data is one that they do not make.
+// Describes a matrix to the kernels as an output. If the matrix has no data, the kernels do not write it.
 CudaFp8Output OutputOf(const Fp8Matrix& matrix) {
   if (!matrix.data.defined()) {
     return {};
@@ -104,7 +104,8 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
     if (order.transposed) {
       forms.transposed = EmptyMatrix(matrix.size(1), matrix.size(0), order, device_);
     }
-    // A matrix whose columns are contiguous is not copied. Its transpose is quantized, which has the same two forms.
+    // If the columns of the matrix are contiguous, quantize its transpose instead, which needs no copy. The plain form
+    // of the transpose is the transposed form of the matrix, and the other way round.
     const bool reads_transpose = !matrix.is_contiguous() && matrix.t().is_contiguous();
     const at::Tensor source = reads_transpose ? matrix.t() : matrix.contiguous();
     CudaFp8Matrix pass = PassOver(source, order);

@@ -122,14 +122,15 @@ Fp8Operands Fp8Layers::QuantizeWeight(size_t layer, const at::Tensor& weight, Fp
   return {sums.over_columns ? kept.plain : Fp8Matrix(), sums.over_rows ? kept.transposed : Fp8Matrix()};
 }
 
-// With delayed scaling: raises the step's amax of the operand.
+// With delayed scaling: includes `amax` in the largest magnitude of the operand in this step.
 void Fp8Layers::RecordAmax(size_t layer, Fp8Operand operand, const at::Tensor& amax) {
   if (recipe_.scaling == Scaling::kDelayed) {
     Raise(amaxes_[Index(layer)][Index(operand)], amax.reshape({}));
   }
 }
 
-// In canary steps: measures what the operand lost in the forms that its products read.
+// In canary steps: compares the operand with its FP8 matrices that products read, and records the share of numbers that
+// underflowed and, with delayed scaling, the share that were saturated.
 void Fp8Layers::SampleForms(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
                             const Fp8Forms& forms) {
   if (canary_ && sums.over_columns) {

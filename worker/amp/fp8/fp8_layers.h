@@ -85,7 +85,8 @@ class Fp8Layers : public torch::CustomClassHolder {
   // Whether this is a canary step, in which FP8 products are compared with exact ones.
   bool canary() const { return canary_; }
 
-  // Sets the parameters that are quantized once while an Fp8PassScope lives. Weights that ops compute are not.
+  // Sets the parameters that are quantized once while an Fp8PassScope lives. A weight that an op computes is
+  // quantized for each product.
   void SetParameters(const std::vector<at::Tensor>& parameters) { weights_.SetParameters(parameters); }
 
   void BeginStep(int64_t step);
@@ -94,8 +95,8 @@ class Fp8Layers : public torch::CustomClassHolder {
   // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
-  // Does the same for a layer's weight. `later`: what products of the same passes will also need. If the result can be
-  // kept for them, the weight is read once for `sums` and `later`.
+  // Quantizes the weight of a layer for its products. `sums`: what the next product needs. `later`: what other products
+  // of the same passes will need. If the FP8 weight can be kept until then, the weight is read once for both.
   Fp8Operands QuantizeWeight(size_t layer, const at::Tensor& weight, Fp8Sums sums, Fp8Sums later, bool records);
 
   // Multiplies two matrices in FP8 in the way that the device supports (Product in fp8_tensor.h).

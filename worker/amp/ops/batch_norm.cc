@@ -142,7 +142,7 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
 
  private:
   // Returns the gradients of the results in the layout of the kernels: the first is defined, the second may be
-  // undefined. Results that have no effect have gradients of 0.
+  // undefined. If no result has a gradient, the first gradient is 0.
   static std::pair<at::Tensor, at::Tensor> InKernelLayout(variable_list gradients, const at::Tensor& input) {
     std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
     for (at::Tensor& gradient : gradients) {

@@ -7,8 +7,8 @@
 
 namespace ampd::amp {
 
-// A point in a stream's work, for which the host can wait without using a core. (The events of LibTorch are waited for
-// in a loop.) Errors are thrown like those of CheckCuda. Thread-compatible.
+// A point in a stream's work, for which the host can wait without using a core. (A wait for an event of LibTorch
+// keeps a core busy.) Errors are thrown like those of CheckCuda. Thread-compatible.
 class CudaEvent {
  public:
   // REQUIRES: `kernels` outlives the event.

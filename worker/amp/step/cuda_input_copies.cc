@@ -14,8 +14,8 @@ namespace {
 
 namespace cuda = c10::cuda;
 
-// Inputs with fewer bytes in total are copied on the current stream: their transfer takes less time than the events and
-// the second copy of the way through memory of their own.
+// Inputs with fewer bytes in total are copied on the current stream. With a stream of their own they would need events
+// and a second copy on the device, which take longer than the transfer of so few bytes.
 constexpr size_t kLeastBytes = size_t{1} << 20;
 
 bool AreAlike(const at::Tensor& one, const at::Tensor& other) {
@@ -60,7 +60,7 @@ class CudaInputCopies final : public InputCopies {
   }
 
  private:
-  // Makes memory for the arriving inputs, unless it exists.
+  // Allocates the tensors on the device into which the inputs are copied first, unless they exist.
   void MakeArrived(const std::vector<TensorCopy>& copies, const cuda::CUDAStream& current) {
     bool made = false;
     arrived_.resize(copies.size());
@@ -71,7 +71,8 @@ class CudaInputCopies final : public InputCopies {
       }
     }
     if (made) {
-      // Earlier work on the current stream may still use memory that the allocator has just handed out again.
+      // Earlier work on the current stream may still use the memory of the new tensors, which the allocator has handed
+      // out again. The copies wait until this work is done.
       read_.record(current.unwrap());
     }
   }
@@ -79,7 +80,7 @@ class CudaInputCopies final : public InputCopies {
   const c10::Device device_;
   const cuda::CUDAStream stream_;
   std::vector<at::Tensor> arrived_;         // On the device; copied on from there by the current stream.
-  c10::Event read_{c10::DeviceType::CUDA};  // When the current stream has read `arrived_`.
+  c10::Event read_{c10::DeviceType::CUDA};  // Marks when the current stream has read `arrived_`.
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace ampd::amp {
 
-// What a stream of ours is for. Part of libampd_cuda_graph.so.
+// The purpose of a CUDA stream that ampd uses. Part of libampd_cuda_graph.so.
 enum class StreamUse {
   kRecording,  // Steps warm up and are recorded on it, because a default stream cannot be recorded.
   kCopies,     // Inputs are copied to the device on it, beside the work of a step.

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 // Causal or full attention of one head in bf16, forward and backward, for CPUs with bf16 products. Sums of products and
-// exponentials are fp32, so results are rounded no more often than those of LibTorch's flash kernel, although that
-// kernel multiplies in fp32 on CPUs not made by Intel. The backward pass computes the probabilities again. Every head
-// is computed separately in a fixed order, so the bits do not depend on the number of threads.
+// exponentials are fp32. So results are rounded no more often than those of LibTorch's flash kernel, even on CPUs where
+// that kernel multiplies in fp32 (those not made by Intel). The backward pass computes the probabilities again. Every
+// head is computed separately in a fixed order, so the bits do not depend on the number of threads.
 namespace ampd::kernels {
 
 struct AttentionShape {

@@ -27,7 +27,7 @@ __m512 PowerOfTwo(__m512 x) {
   return _mm512_scalef_ps(sum, whole);
 }
 
-// The lanes of [begin, begin + 16) that are in [from, to).
+// A register holds the elements `begin` to `begin` + 15. Returns a mask of those that are in [from, to).
 __mmask16 LanesIn(int64_t begin, int64_t from, int64_t to) {
   const auto below = [begin](int64_t end) {
     const int64_t lanes = end - begin;

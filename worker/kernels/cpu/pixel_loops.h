@@ -25,7 +25,7 @@ static inline Reciprocal ReciprocalOf(float divisor) {
   return {high, static_cast<float>(exact - static_cast<double>(high))};
 }
 
-// Returns number / divisor; in some cases the last bit is wrong.
+// Returns number / divisor, where `high` and `low` are ReciprocalOf(divisor). In some cases the last bit is wrong.
 static inline float Quotient(float number, float high, float low) { return __builtin_fmaf(number, high, number * low); }
 
 }  // namespace ampd::kernels

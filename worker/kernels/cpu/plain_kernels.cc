@@ -88,7 +88,8 @@ void StoreParameter(float value, const StepScalars& scalars, const TensorRow& ro
   }
 }
 
-// Calls update(gradient, parameter, first, second) for each element.
+// Calls update(gradient, parameter, first, second) for each element, and stores the updated values. `first` and
+// `second` are the optimizer's moments.
 template <typename Update>
 void UpdateElements(const StepScalars& scalars, const TensorRow& row, int64_t begin, int64_t end, Update update) {
   for (int64_t i = begin; i < end; ++i) {

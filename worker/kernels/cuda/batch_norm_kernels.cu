@@ -108,7 +108,8 @@ __global__ void __launch_bounds__(kThreads) FinishMoments(CudaBatchNormForward p
   UpdateRunning(pass.running_variance, channel, pass.momentum, squares / (rows - 1));
 }
 
-// Takes only what it needs of the pass, because the compiler uses more registers if it takes the whole pass.
+// The kernel takes only those fields of the pass that it needs. If it took the whole pass, the compiler would use more
+// registers.
 template <Format kFormat, bool kAddsResidual>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     Normalize(CudaBatchNorm norm, BatchNormSplit split, const void* residuals, void* outputs, uint8_t* relu_mask) {
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 // computed again from the input. kStored: from the mask that the forward pass has stored.
 enum class Mask { kNone, kFromInput, kStored };
 
-// Adds the elements of `other` to `side`, like an addition of two tensors of the format.
+// Adds the elements of `other` to those of `side`, and rounds each sum to the format.
 template <Format kFormat>
 __device__ void AddSide(Side<Stored<kFormat>>& side, const Side<Stored<kFormat>>& other) {
 #pragma unroll
@@ -159,7 +160,7 @@ __device__ void AddSide(Side<Stored<kFormat>>& side, const Side<Stored<kFormat>>
   }
 }
 
-// Sets the elements to 0 whose bits in `mask` are 0.
+// Sets each element whose bit in `mask` is 0 to 0.
 template <typename T>
 __device__ void KeepWhere(uint32_t mask, Side<T>& side) {
 #pragma unroll

@@ -19,7 +19,7 @@ namespace ampd::kernels {
 
 // What the forward and the backward pass share. Vectors have C numbers.
 struct CudaBatchNorm {
-  Format format = Format::kFloat32;  // Of the tensors (R, C).
+  Format format = Format::kFloat32;  // Format of the tensors (R, C).
   int64_t rows = 0;
   int64_t channels = 0;
   const void* input = nullptr;    // (R, C)
@@ -28,7 +28,7 @@ struct CudaBatchNorm {
   bool relu = false;
   bool adds_residual = false;
   float* mean = nullptr;         // Mean of each channel. The forward pass writes it, the backward pass reads it.
-  float* inverse_std = nullptr;  // 1 / sqrt(variance + epsilon), with the biased variance; like `mean`.
+  float* inverse_std = nullptr;  // 1 / sqrt(biased variance + epsilon). Written and read like `mean`.
   float* scratch = nullptr;      // BatchNormScratch() numbers, which need not be initialised.
 };
 
@@ -45,9 +45,9 @@ struct CudaBatchNormForward {
 
 struct CudaBatchNormBackward {
   CudaBatchNorm norm;
-  const void* gradient = nullptr;         // Of the output, (R, C).
+  const void* gradient = nullptr;         // (R, C), the gradient of the output.
   const void* second_gradient = nullptr;  // (R, C), added to `gradient`. Null, unless there are a ReLU and a residual.
-  const uint8_t* relu_mask = nullptr;     // Of the forward pass. Read if there are a ReLU and a residual.
+  const uint8_t* relu_mask = nullptr;     // Mask that the forward pass wrote. Read if there are a ReLU and a residual.
   void* residual_gradient = nullptr;      // (R, C). Written, and needed, if there are a ReLU and a residual.
   void* input_gradient = nullptr;         // (R, C); null: not requested.
   float* weight_gradient = nullptr;       // Null: not requested.
@@ -59,7 +59,7 @@ struct CudaBatchNormBackward {
 // up in the same order.
 struct BatchNormSplit {
   int64_t lanes = 1;   // A power of two, at most 8.
-  int64_t across = 1;  // Blocks beside each other.
+  int64_t across = 1;  // Number of blocks along the channels.
   int64_t slices = 1;
   int64_t slice_rows = 0;  // If slices are consecutive rows: their number; the last slice may have fewer.
   bool wide = false;       // 16-byte accesses are allowed.

@@ -204,7 +204,8 @@ __device__ void LoadMasks(const uint8_t* data, const Place& place, int64_t row, 
   }
 }
 
-// Stores the thread's bytes for n rows. `masks` holds them, that of the first row in the lowest bits.
+// Stores the thread's bytes of ReLU's mask for n rows. `masks` holds one byte for each row, the first row's in the
+// lowest bits.
 template <int n>
 __device__ void StoreMasks(uint32_t masks, uint8_t* data, const Place& place, int64_t row) {
   const int64_t columns = BatchNormMaskColumns(place.channels);

@@ -26,8 +26,8 @@ struct Cell {
 };
 
 // Combines the sums of all threads of a block that share channels, in a tree. The first `lanes` threads get the result.
-// merge(mine, other, kept, added) adds `other`, the sums of another thread for one channel, to `mine`. `mine` was taken
-// over `kept` rows, and `other` over `added` rows.
+// merge(mine, other, kept, added) adds `other`, the sums of another thread for one channel, to `mine`. `kept` is the
+// number of rows that `mine` covers, and `added` the number of rows that `other` covers.
 template <typename Merge>
 __device__ void MergeOverBlock(const BatchNormSplit& split, float num_rows, Sums& sums, Merge merge) {
   __shared__ Cell cells[kPack][kThreads];
@@ -75,8 +75,8 @@ __device__ inline void StoreSums(const CudaBatchNorm& norm, const BatchNormSplit
   }
 }
 
-// Adds up the numbers of a block's threads, in a kernel that adds up slices. The threads of the first lane get the
-// result.
+// In a kernel that adds up slices: adds up the sums of a block's threads that share a channel. The thread of each
+// channel whose lane (FinalLane) is 0 gets the result.
 struct FinalSums {
   double a, b, c;
 };
@@ -96,7 +96,8 @@ __device__ inline FinalSums SumOverLanes(const FinalSums& sums) {
   return of_threads[thread];
 }
 
-// In a kernel that adds up slices: the channel of a thread, and its lane among the threads that share this channel.
+// In a kernel that adds up slices: FinalChannel is the channel of the calling thread, and FinalLane is the thread's
+// index among the threads of its block that share this channel.
 __device__ inline int64_t FinalChannel() {
   return static_cast<int64_t>(blockIdx.x) * kFinalChannels + static_cast<int64_t>(threadIdx.x) % kFinalChannels;
 }

@@ -15,15 +15,15 @@ constexpr int kTurn = 4;  // The rows that a thread loads at once.
 
 static_assert(kThreads % kTilePacks == 0 && kTilePacks * kPack <= kThreads);
 
-// For each tile of the running launch: how many of its blocks have ended. 0 between launches. If there are more tiles,
-// each has one slice.
+// For each tile of the running launch: how many of its blocks have ended. 0 between launches. If there are more tiles
+// than counts, each tile has only one slice and needs no count.
 __device__ unsigned num_ended[kColumnSumBlocks];
 
 // How the threads of a block are divided into teams. A team adds one row of a tile after the other to its sums, one sum
 // per column.
 struct ColumnTeams {
-  int threads = 1;  // Per team, a power of 2.
-  int num = 1;      // Per block.
+  int threads = 1;  // Threads per team; a power of 2.
+  int num = 1;      // Teams per block.
 };
 
 ColumnTeams TeamsFor(int64_t columns) {
@@ -57,8 +57,8 @@ __device__ void StoreTile(const Pack& own, const ColumnTeams& teams, int64_t fir
   Store(total, format, result, at + first + thread, /*wide=*/false, /*num=*/1);
 }
 
-// Adds up the sums of all slices, for the columns of one tile. The threads of a column add up a share of the slices
-// each. Every thread of the block must call this function.
+// Adds up the sums of all slices, for the columns of one tile. Each of a column's threads adds up a share of the
+// slices. Every thread of the block must call this function.
 __device__ void SumSlices(const CudaColumnSum& pass, const ColumnTeams& teams, int64_t first, int64_t slices) {
   __shared__ float of_shares[kThreads];
   const int thread = static_cast<int>(threadIdx.x);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
       Pack packs[kTurn];
 #pragma unroll
       for (int turn = 0; turn < kTurn; ++turn) {
-        // Beyond the last row, a thread loads the first row of the turn again. So the loads need not wait for branches.
+        // In place of a row beyond the last one, a thread loads `row` again. So the loads need not wait for branches.
         const int64_t at = row + turn * step;
         packs[turn] = Load(kFormat, pass.matrix, (at < pass.rows ? at : row) * pass.columns + column, kWide, num);
       }

@@ -12,7 +12,7 @@ namespace ampd::kernels {
 // of 8.
 struct CudaColumnSum {
   const void* matrix = nullptr;
-  Format format = Format::kFloat32;  // Of the matrix and the sums.
+  Format format = Format::kFloat32;  // Format of the matrix and the sums.
   int64_t rows = 0;                  // N
   int64_t columns = 0;               // C
   void* sums = nullptr;
@@ -25,7 +25,7 @@ inline constexpr int64_t kColumnSumBlocks = 264;
 
 // The number of parts into which the rows are divided.
 constexpr int64_t ColumnSumSlices(int64_t rows, int64_t columns) {
-  constexpr int64_t kLeastElements = int64_t{64} * kColumnSumTile;  // Of a block.
+  constexpr int64_t kLeastElements = int64_t{64} * kColumnSumTile;  // Minimum for a block.
   const int64_t tiles = (columns + kColumnSumTile - 1) / kColumnSumTile;
   const int64_t tile = columns < kColumnSumTile ? columns : kColumnSumTile;
   const int64_t most = tiles == 0 ? 1 : (kColumnSumBlocks + tiles - 1) / tiles;

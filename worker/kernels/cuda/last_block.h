@@ -5,12 +5,12 @@
 namespace ampd::kernels {
 
 // Lets the blocks of a launch store partial results, and lets the block that ends last combine them. So no second
-// launch is needed. Which block that is differs from launch to launch; the order in which it combines the partial
-// results must not.
+// launch is needed. Each launch may have another last block, so the last block must combine the partial results in an
+// order that does not depend on which block it is.
 //
-// Every thread of the block must call this function, after it has stored its partial results. `num_ended` is in device
-// memory, and is 0 before and after the launch; `num_blocks` blocks call the function with it. Returns true in the
-// threads of one block: that for which the partial results of all these blocks are there.
+// All threads of a block must call this function, after the block has stored its partial results. `num_ended` is in
+// device memory, and is 0 before and after the launch; `num_blocks` blocks call the function with it. Returns true only
+// in the threads of the last of these blocks, which can then read the partial results of all of them.
 __device__ inline bool IsLastBlock(unsigned* num_ended, unsigned num_blocks) {
   __shared__ bool is_last;
   __threadfence();  // The partial results of this thread are visible before its block is counted.

@@ -17,10 +17,11 @@ namespace {
 constexpr int kForwardThreads = 256;
 constexpr int kBackwardThreads = 288;  // Two such blocks fit a multiprocessor with about 100 registers a thread.
 
-// How many blocks of each group have ended in the running backward pass, and last, how many groups.
+// Counts of the running backward pass: for each group, how many of its blocks have ended; in the last entry, how many
+// groups have ended.
 __device__ unsigned num_ended[kMostGroups + 1];
 
-// Adds y to x, and stores the sum if there is a y. Returns the sum as it is stored.
+// If there is a y, adds it to x, stores the rounded sum and returns it. Otherwise returns x.
 __device__ Pack SumOf(const CudaLayerNorm& norm, const Bits& x, const Bits& y, int64_t i, int num) {
   Pack sum = Converted(x, norm.x.format);
   if (norm.y.data == nullptr) {
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kMostThreads) NormalizeLongRows(CudaLayerNorm 
 // A thread's part of a row in the backward pass.
 struct Slope {
   Pack normalized;
-  Pack gradient;  // Of the result.
+  Pack gradient;  // Gradient of the result.
   Pack weight;
 };
 
@@ -288,7 +289,7 @@ int Backward(const CudaLayerNormBackward* norm, void* stream) {
   const bool sums_rows = pass.weight_gradient.data != nullptr || pass.bias_gradient.data != nullptr;
   pass.partials = sums_rows ? pass.partials : nullptr;
   const Teams teams = TeamsFor(pass.columns, kBackwardThreads);
-  // The sums over no row are 0, which one block stores.
+  // If there are no rows, the gradients of weight and bias are 0, and one block is launched to store them.
   const int64_t wanted = std::max(NumBlocks(pass.rows, teams), int64_t{sums_rows ? 1 : 0});
   const Blocks blocks = {std::min(wanted, kLayerNormPartials), teams.num * teams.warps * kWarp};
   return pass.columns > kHeldColumns

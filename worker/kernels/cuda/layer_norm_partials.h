@@ -12,7 +12,7 @@
 // adds up the sums of the groups. Only layer_norm_kernels.cu includes this header.
 namespace ampd::kernels::layer_norm {
 
-inline constexpr int64_t kGroupBlocks = 16;  // Of a group, at most.
+inline constexpr int64_t kGroupBlocks = 16;  // Maximum number of blocks in a group.
 inline constexpr int64_t kMostGroups = (kLayerNormPartials + kGroupBlocks - 1) / kGroupBlocks;
 
 // What a thread adds, for each of its columns, to the gradients of weight and bias.

@@ -18,13 +18,13 @@
 // processed by a whole block, whose threads read their packs again for every pass over the row.
 namespace ampd::kernels::layer_norm {
 
-inline constexpr int kMostWarps = 16;  // Per block.
+inline constexpr int kMostWarps = 16;  // Warps per block.
 inline constexpr int kMostThreads = kMostWarps * kWarp;
 inline constexpr int kHeldColumns = kMostThreads * kPack;
 
 struct Teams {
-  int warps = 1;  // Per team.
-  int num = 1;    // Per block.
+  int warps = 1;  // Warps per team.
+  int num = 1;    // Teams per block.
 };
 
 // The teams of a block of about `num_threads` threads.
@@ -38,9 +38,8 @@ inline Teams TeamsFor(int64_t columns, int num_threads) {
 
 inline int64_t NumBlocks(int64_t rows, const Teams& teams) { return (rows + teams.num - 1) / teams.num; }
 
-// Eight adjacent elements as stored: an fp32 number in each word, or two 16-bit numbers in each of the
-// first four words.
-// Loads are separate from conversions, so that a thread issues all its loads before it waits for the first.
+// Eight adjacent elements as stored: an fp32 number in each word, or two 16-bit numbers in each of the first four
+// words. Loads are separate from conversions, so that a thread issues all its loads before it waits for the first.
 struct Bits {
   uint32_t words[kPack];
 };

@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(kThreads)
   Clear<kFormat>(result, pass.classes, width);
 }
 
-// Returns that of the three kernels which processes the format.
+// Returns the kernel for the format: one of the three arguments.
 template <typename Kernel>
 Kernel* For(Format format, Kernel* of_float32, Kernel* of_bfloat16, Kernel* of_float16) {
   return format == Format::kFloat32 ? of_float32 : format == Format::kBFloat16 ? of_bfloat16 : of_float16;

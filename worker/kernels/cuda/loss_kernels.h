@@ -15,7 +15,7 @@ inline constexpr int64_t kIgnoredTarget = -100;
 // alignment, and are read fastest if all begin at multiples of 16 bytes.
 struct CudaCrossEntropy {
   const void* logits = nullptr;
-  Format format = Format::kFloat32;  // Of the logits and of their gradient.
+  Format format = Format::kFloat32;  // Format of the logits and their gradient.
   int64_t rows = 0;                  // N
   int64_t classes = 0;               // V, at least 1.
   int64_t row_stride = 0;

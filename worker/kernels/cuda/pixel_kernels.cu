@@ -31,8 +31,8 @@ __device__ Bytes8 LoadBytes(const uint8_t* data, bool wide, int num) {
   return pack;
 }
 
-// kWide: a pack is read and written whole, from aligned addresses, and lies within one plane. `step`: the bytes that
-// all threads of the launch convert before each continues.
+// kWide: a pack is read and written whole, from aligned addresses, and lies within one plane. `step`: the distance in
+// bytes between two packs of one thread; all threads of the launch together convert the bytes in between.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads) MapPacks(CudaPixels pass, int64_t step) {
   for (int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack; at < pass.count; at += step) {

@@ -92,8 +92,8 @@ std::string JoinFlags(const std::vector<bool>& flags) {
   return text;
 }
 
-// The monitor's counters, each with its key in a checkpoint's manifest. The functions that read and write a manifest
-// share this list.
+// The divergence monitor's counters, each with its key in a checkpoint's manifest. The functions that read and write a
+// manifest share this list.
 std::vector<std::pair<std::string, int*>> Counters(MonitorState& monitor) {
   return {{"monitor.first", &monitor.num_first},
           {"monitor.not_finite", &monitor.num_not_finite},

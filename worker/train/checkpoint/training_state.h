@@ -16,8 +16,8 @@
 
 namespace ampd::train {
 
-// Everything that the next steps and the final report depend on: the engine's state, the position in the data, and the
-// monitor's memory.
+// Everything that the next steps and the final report depend on, such as the engine's state, the position in the data,
+// and what the divergence monitor remembers.
 struct TrainingState {
   int64_t step = 0;
   float train_loss = 0;  // Loss of the last step.
@@ -50,9 +50,10 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state);
 absl::StatusOr<SavedCheckpoint> SaveState(const TrainingState& state, CheckpointContent content,
                                           CheckpointStore& store);
 
-// Builds the state from a verified checkpoint. Removes the tensor files from `checkpoint`, to free memory: each is as
-// large as the tensors made from it. CHECKPOINT_ERROR if something is missing. If the checkpoint lacks the state of the
-// monitor, the plateau schedule or the early stopping, that state is the initial one.
+// Builds the state from a verified checkpoint. Frees the content of the tensor files that `checkpoint` holds in memory,
+// because each is as large as the tensors made from it; the files on disk stay. CHECKPOINT_ERROR if something is
+// missing. If the checkpoint lacks the state of the monitor, the plateau schedule or the early stopping, that state is
+// the initial one.
 absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint);
 
 }  // namespace ampd::train

@@ -30,9 +30,9 @@ uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& p
          static_cast<uint64_t>(place.position);
 }
 
-// Makes the tensor one that may be overwritten, with the same shape: drops a tensor whose memory somebody else still
-// uses, and replaces memory that is not pinned if `pins`. Memory is pinned only here, on the thread that records steps:
-// while a step is recorded, no thread may do so.
+// Prepares a tensor of a batch, so that a later batch may overwrite it. Drops the tensor if something else still uses
+// its memory. If `pins`, replaces memory that is not pinned by pinned memory of the same shape. The memory of batches
+// is pinned only here, on the thread that records steps, because no thread may pin memory while a step is recorded.
 void FreeForReuse(bool pins, at::Tensor& tensor) {
   if (!tensor.defined()) {
     return;

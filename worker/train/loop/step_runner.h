@@ -29,8 +29,8 @@ class StepRunner {
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
-  // The number of steps that may stay in flight now. It is 0 before a periodic action and before the end, if the job
-  // replays skipped batches, and if the numbers of the last step may change the precision.
+  // The number of steps that may stay in flight now. It is always 0 if the job replays skipped batches. Otherwise it is
+  // 0 before a periodic action, before the end, and while the numbers of the last step may change the precision.
   size_t MaxInFlight() const;
   // Waits for the oldest step in flight and counts it as done. REQUIRES: a step is in flight.
   EndedStep Await();
@@ -41,8 +41,8 @@ class StepRunner {
   absl::Status ReportActivations(const EndedStep& step);
   // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);
-  // Gives the memory of the step's batch to later batches. For a GPU it is replaced by pinned memory, unless it is
-  // pinned already: the host does not wait for copies from pinned memory to the GPU.
+  // Gives the memory of the step's batch to later batches. If the run uses a GPU, first replaces memory that is not
+  // pinned by pinned memory, because the host need not wait for copies from pinned memory to the GPU.
   void Recycle(EndedStep step);
 
   InFlightSteps& in_flight() { return in_flight_; }

@@ -48,11 +48,11 @@ class TrainingRun {
 
   // Sets up the state before the first step.
   absl::Status Begin();
-  // Loads the checkpoint with which the attempt resumes, and takes the tensor files out of `checkpoint`.
+  // Loads the checkpoint with which the attempt resumes. Frees the tensor files that `checkpoint` holds in memory.
   absl::Status Resume(LoadedCheckpoint& checkpoint);
-  // Returns to a checkpoint, in the run's current precision, and removes the tensor files from `checkpoint`. Loss-scale
-  // orders that were applied after the checkpoint are not applied again, and a sample that was pending in it is not
-  // drawn again.
+  // Returns to a checkpoint, in the run's current precision. Frees the tensor files that `checkpoint` holds in memory.
+  // Loss-scale orders that were applied after the checkpoint are not applied again, and a sample that was pending in
+  // the checkpoint is not drawn again.
   absl::Status ReturnTo(LoadedCheckpoint& checkpoint);
   // Returns to the state before the first step. Call it only in an attempt that began there.
   absl::Status ReturnToStart();

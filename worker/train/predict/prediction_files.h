@@ -42,7 +42,7 @@ class PredictionFiles {
     std::string content;
   };
 
-  // Computes rows_per_file_ from the names, types and shapes in `batch`, which are those of all batches.
+  // Computes rows_per_file_ from the names, types and shapes in `batch`, which are the same in all batches.
   void PlanFiles(const std::vector<amp::Prediction>& batch);
   absl::Status AddRow(const std::vector<amp::Prediction>& batch, int64_t row);
   absl::Status Flush();

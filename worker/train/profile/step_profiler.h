@@ -11,7 +11,7 @@
 
 namespace ampd::train {
 
-// The maximum size of a sample that the server accepts.
+// Maximum size of one part of a profile. A part is sent as a sample, and the server accepts no larger sample.
 inline constexpr size_t kMaxProfileFileBytes = size_t{1} << 20;
 
 // Records with PyTorch's profiler (Kineto) what each op of LibTorch does during some steps: on the CPU, and, on a GPU,

@@ -75,8 +75,8 @@ v1::GradientSamples::Fp8 ToProto(const amp::Fp8Finding& finding, int64_t step) {
   return fp8;
 }
 
-// The first row of the module in the report. Adds a row if the report has none, because no parameter of the module was
-// sampled.
+// Returns the module's first row in the report. If the report has no row of the module, because none of its parameters
+// was sampled, adds one.
 Module& RowOf(const std::string& module, v1::GradientSamples& report) {
   auto& rows = *report.mutable_modules();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Module& row) { return row.module() == module; });
