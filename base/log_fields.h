@@ -18,7 +18,8 @@ using LogFields = std::vector<LogField>;
 
 // Appends the fields `trace_id`, `span_id` and `parent_span_id`. The field of an id that the context lacks is empty.
 void AddTrace(const TraceContext& trace, LogFields* fields);
-// Appends these fields for the trace that `traceparent` names. They are empty if `traceparent` is not valid.
+// Appends the fields `trace_id`, `span_id` and `parent_span_id` with the ids in `traceparent`. They are empty if
+// `traceparent` is not valid.
 void AddTrace(std::string_view traceparent, LogFields* fields);
 
 }  // namespace ampd

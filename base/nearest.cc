@@ -12,7 +12,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Returns the edit distance of two words, as optimal string alignment.
+// Returns the edit distance of two words, in the variant called optimal string alignment.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

@@ -139,7 +139,7 @@ bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Durati
 
 }  // namespace ampd
 
-#ifndef __SANITIZE_THREAD__  // That build's programs have their own definitions (tests/sanitizer/absl_tsan.cc).
+#ifndef __SANITIZE_THREAD__  // Programs of the TSan build define these themselves (tests/sanitizer/absl_tsan.cc).
 // Replacements for two functions of Debian's shared libabsl, whose timed waits depend on the wall clock. The dynamic
 // linker prefers a program's definitions to a library's. gRPC uses these two functions for all its timers (keepalive,
 // deadlines, pauses before reconnecting).

@@ -15,8 +15,9 @@ namespace ampd {
 bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration timeout)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-// Like AwaitFor, but waits until `deadline`, a time since boot (Clock::SinceBoot of base/clock.h).
-// absl::InfiniteDuration() means no deadline.
+// Waits until `condition` holds or `deadline` has passed, and returns whether `condition` holds. `deadline` is a time
+// since boot (Clock::SinceBoot of base/clock.h); absl::InfiniteDuration() means no deadline. Apart from that, does the
+// same as AwaitFor.
 bool AwaitUntil(absl::Mutex& mutex, const absl::Condition& condition, absl::Duration deadline)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

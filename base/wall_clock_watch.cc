@@ -34,7 +34,7 @@ std::optional<absl::Duration> WallClockWatch::Look() {
 
 bool WallClockWatch::IsSteady() const {
   absl::MutexLock lock(&mutex_);
-  const bool has_leapt = absl::AbsDuration(Offset() - offset_) > kTolerance;  // Since the last Look.
+  const bool has_leapt = absl::AbsDuration(Offset() - offset_) > kTolerance;  // Compared with the last Look.
   return !has_leapt && clock_->SinceBoot() >= steady_from_;
 }
 

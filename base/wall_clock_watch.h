@@ -31,7 +31,7 @@ class WallClockWatch {
   std::optional<absl::Duration> CompareWith(absl::Time newest_recorded);
 
   // Compares the wall clock with the boot clock. Returns by how much the wall clock has jumped since the last call, or
-  // nullopt if that is at most kTolerance. To be called several times in every interval of kTolerance.
+  // nullopt if that is at most kTolerance. Call this function several times in every interval of kTolerance.
   std::optional<absl::Duration> Look();
 
   // Whether the wall clock has not jumped for kQuiet, or since the start.

@@ -15,8 +15,8 @@
 //
 // The file is read strictly. It is rejected if a record is cut off, if a label is not below its number of classes, or
 // if the content is recognized (content.h) as another format or as the other version of CIFAR. If the caller limits the
-// number of samples, later samples are not checked. Error messages name the file and the value; the errors' reasons are
-// those of data_file.h.
+// number of samples, later samples are not checked. Error messages name the file and the value; the errors have the
+// reasons that data_file.h describes.
 namespace ampd::data {
 
 struct CifarImages {

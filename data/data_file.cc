@@ -23,8 +23,8 @@
 namespace ampd::data {
 namespace {
 
-// The text for an errno value. The kernel's texts for paths that leave the root describe kernel internals, so they are
-// replaced.
+// Returns a text for an errno value. Paths with a symbolic link and paths that leave the data root get a text of their
+// own, because the system's texts (such as "Invalid cross-device link") would not help a user.
 const char* Why(int error) {
   switch (error) {
     case ELOOP:
@@ -58,7 +58,7 @@ std::string Advice(const ReadRights& rights, const struct stat& status, const st
              : absl::StrCat(of_others, ", or chgrp ", *rights.group, " ", quoted, " and ", of_group);
 }
 
-// Checks that `file.rights` permit the use of `opened`, the file or folder at `path`, and returns its stat.
+// Checks that `file.rights` permit the use of `opened`, the file or folder at `path`, and returns the result of fstat.
 absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& opened, const std::string& path,
                                         mode_t of_others, mode_t of_group) {
   struct stat status = {};

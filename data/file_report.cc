@@ -141,7 +141,7 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
       return AddTokens(file, TokenFormat::kLlmC, report);
     case v1::DatasetFile::UINT16_TOKENS:
     case v1::DatasetFile::UINT32_TOKENS:
-      return AddTokens(file, TokenFormat::kAuto, report);  // Gives the error messages of a job with AUTO.
+      return AddTokens(file, TokenFormat::kAuto, report);  // Errors are those of a job that declares AUTO.
     case v1::DatasetFile::JSONL:
       return AddTexts(file, report);
     case v1::DatasetFile::NPY: {

@@ -12,8 +12,8 @@ namespace ampd::data {
 // Returns DATA_ERROR if the file can't be opened, or if its content matches no format (content.h).
 absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file);
 
-// Like InspectFile, but reads the file as tokens in the given format, as a job does that declares this format.
-// REQUIRES: `format` is not kAuto. DATA_ERROR if the file can't be opened.
+// Reads a whole dataset file as tokens in the given format, as for a job that declares this format, and reports its
+// arrays and its problems. REQUIRES: `format` is not kAuto. DATA_ERROR if the file can't be opened.
 absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat format);
 
 }  // namespace ampd::data

@@ -15,8 +15,8 @@
 //
 // The file is read strictly: the content must hold exactly as many bytes as its header says. If the caller wants fewer
 // than `count` samples, the bytes after the last wanted one are not checked. The reader uses memory for the bytes that
-// the file holds, even if its header claims more. Error messages name the file and the value; the errors' reasons are
-// those of data_file.h.
+// the file holds, even if its header claims more. Error messages name the file and the value; the errors have the
+// reasons that data_file.h describes.
 namespace ampd::data {
 
 struct IdxImages {

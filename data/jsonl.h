@@ -21,7 +21,7 @@
 // and the value.
 namespace ampd::data {
 
-// Equals kMaxLabelledLineBytes in data/text/labelled_text.h.
+// The maximum length of a line that the reader accepts. Equals kMaxLabelledLineBytes in data/text/labelled_text.h.
 inline constexpr int64_t kMaxJsonlLineBytes = int64_t{16} << 20;
 
 // The text of one line. Passed to ForEachText's `visit`, and valid only during that call.
@@ -44,7 +44,7 @@ struct Texts {
 struct JsonlLimits {
   int64_t limit = 0;       // Number of lines to read; 0: all. Nothing after them is checked.
   int64_t max_tokens = 0;  // How many tokens of each text ReadJsonl keeps. The rest are only checked.
-  // The model's sizes; unset: unknown.
+  // The next three members are sizes of the model; unset: unknown.
   std::optional<int64_t> vocabulary;
   std::optional<int64_t> num_types;  // At most 256.
   std::optional<int64_t> num_classes;

@@ -18,7 +18,7 @@
 // The readers accept row-major, little-endian arrays of bool, uint8, int8, int16, int32, int64, float16, float32 and
 // float64 with at most 8 dimensions; the error for any other array names the reason. The content is read strictly: it
 // must hold exactly as many elements as the shape says. Memory grows with what the content holds. Error messages name
-// the file and the value; the errors' reasons are those of data_file.h.
+// the file and the value; the errors have the reasons that data_file.h describes.
 namespace ampd::data {
 
 inline constexpr size_t kMaxArrayRank = 8;

@@ -15,8 +15,8 @@ inline constexpr int64_t kMaxNpzEntries = 1000;
 
 // The arrays of an .npz file: a ZIP archive with an entry "<array>.npy" for each array, stored or deflated, as
 // numpy.savez and numpy.savez_compressed write it. Other entries are ignored. An entry is unpacked only as far as its
-// array's own header says, at most kMaxDatasetBytes. The entry must end there, and its checksum is verified. The
-// errors' reasons are those of data_file.h. Thread-compatible.
+// array's own header says, at most kMaxDatasetBytes. The entry must end there, and its checksum is verified. The errors
+// have the reasons that data_file.h describes. Thread-compatible.
 class NpzFile {
  public:
   static absl::StatusOr<NpzFile> Open(const DataFile& file);

@@ -16,7 +16,7 @@ namespace ampd::data {
 // The tensors of a safetensors file (base/formats/safetensors.h has its grammar and its rules), read one at a time. The
 // header is checked against the file's size before anything else is read. Tensors of the dtypes BOOL, U8, I8, I16, I32,
 // I64, F16, F32 and F64 with at most kMaxDatasetBytes are accepted; the error for any other tensor names the tensor and
-// the reason. The errors' reasons are those of data_file.h. Thread-compatible.
+// the reason. The errors have the reasons that data_file.h describes. Thread-compatible.
 class TensorArrays {
  public:
   static absl::StatusOr<TensorArrays> Open(const DataFile& file);

@@ -38,7 +38,7 @@ class TextCounts {
     AddLabel(text.label);
   }
 
-  // Describes the texts added so far. REQUIRES: at least one.
+  // Describes the texts added so far. REQUIRES: at least one text was added.
   std::vector<v1::DatasetArray> Report() const {
     std::vector<v1::DatasetArray> arrays = {TextArray("input_ids", tokens_), NumberArray("labels", labels_)};
     if (labels_.most < kMostCountedClasses) {

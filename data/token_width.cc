@@ -11,7 +11,7 @@ namespace ampd::data {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 20;
-constexpr int64_t kEnoughNumbers = 64;  // Fewer 32-bit numbers could look this way by chance.
+constexpr int64_t kEnoughNumbers = 64;  // In fewer numbers, all upper halves could be small by chance.
 constexpr uint16_t kLargestUpper = 15;  // Upper half of the largest token below 2^20.
 
 // Statistics of a file's pieces, read as 32-bit numbers that consist of two 16-bit halves.

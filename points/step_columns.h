@@ -30,9 +30,9 @@ std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 // kMaxPhaseNameBytes; if two phases have the same name; or if there are more than kMaxPhases phases.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
-// Appends the rows [begin, end) of `from` to `to`. A phase that only one of them has is kept, with zeros in the rows of
-// the other. An optional column that only one of them has is kept too, with NaN in the rows of the other. REQUIRES: 0
-// <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
+// Appends the rows [begin, end) of `from` to `to`. If only `from` or only `to` has a phase, the other's rows get zeros
+// in this phase. If only one of the two has an optional column, the other's rows get NaN in this column. REQUIRES: 0 <=
+// begin <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
 // Whether the steps have columns that only a newer version of ampd knows. Appending rows to such steps would leave

@@ -36,10 +36,10 @@ void AppendBatch(const v1::TelemetryBatch& from, v1::TelemetryBatch* to);
 // of the returned events stays unset, because it is for the event's position in the job's history.
 v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last);
 
-// The smallest sequence of the batch's points. REQUIRES: the batch has points, and neither events nor samples.
+// The smallest sequence number of the batch's points. REQUIRES: the batch has points, and neither events nor samples.
 uint64_t FirstPoint(const v1::TelemetryBatch& points);
 
-// The largest sequence of the batch's points; 0 if there are none.
+// The largest sequence number of the batch's points; 0 if there are none.
 uint64_t LastPoint(const v1::TelemetryBatch& batch);
 
 }  // namespace ampd::points

@@ -129,7 +129,7 @@ absl::StatusOr<ampd::ReadConfig> ReadAgain(int argc, char** argv, ampd::server::
   return read;
 }
 
-// How much longer than the grace period of the calls the server may take to stop. It needs this time to write pending
+// The time that the server may take to stop, beyond the grace period of the calls. It needs this time to write pending
 // data and to end its threads.
 constexpr absl::Duration kStopMargin = absl::Seconds(5);
 

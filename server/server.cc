@@ -94,7 +94,7 @@ struct Server::Parts {
   void EndDeniedStreams();
   void Stop();
 
-  const ServerConfig config;  // As at the start; it never changes.
+  const ServerConfig config;  // The configuration at the start; never changes.
   Grants grants;              // SetRights may change this member and the next.
   Limits limits;
   const std::function<void(const absl::Status&)> on_fatal;

@@ -60,7 +60,8 @@ class StateFollower final : public StateListener {
   void OnPlacement(size_t num_waiting, size_t num_placed, absl::Duration time) override;
 
  private:
-  // `traceparent`: that of the job, for the log line; empty: not known.
+  // Removes a deleted job from the job table and the progress board, and deletes its history. `traceparent` is the
+  // job's, for the log line; empty: not known.
   void ForgetJob(const std::string& job, const std::string& traceparent);
   // Deletes the job's points, events, logs and samples.
   void DeleteHistory(const std::string& job, const std::string& traceparent);

@@ -12,7 +12,8 @@
 
 namespace ampd::server {
 
-// Called by the metric store about its writes and reads, on the store's threads. Implementations must be quick.
+// The metric store calls these functions after a write, on its own thread, and OnRead after a read, on the reading
+// thread. Implementations must be quick.
 class TelemetryListener {
  public:
   virtual ~TelemetryListener() = default;

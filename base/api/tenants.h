@@ -13,8 +13,8 @@ inline constexpr std::string_view kDefaultTenant = "default";
 // Where a tenant is named, this name means all tenants.
 inline constexpr std::string_view kAllTenants = "*";
 
-// Returns the tenant that a stored record names. A record from a server without tenants names none; it belongs to the
-// default tenant.
+// Returns the tenant that a stored record names. A record that was written before ampd had tenants names none; it
+// belongs to the default tenant.
 std::string TenantOrDefault(std::string_view recorded);
 
 // INVALID_ARGUMENT naming `field` unless the name has 1 to 63 lower-case letters, digits and hyphens, of which the

@@ -136,8 +136,8 @@ bool IsText(std::string_view begin) {
 }
 
 // Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object. If the length fits
-// the content, the kind is certain. If it does not fit, eight bytes of text mean that this is another kind, and other
-// bytes mean that it is probably safetensors.
+// the content, the kind is certain. If the length does not fit, the eight bytes decide: if they are text, the content
+// is of another kind; otherwise it is probably safetensors.
 Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
   constexpr size_t kLengthBytes = 8;
   const uint64_t length = LittleEndian(begin, 0, kLengthBytes);

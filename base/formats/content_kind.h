@@ -38,8 +38,8 @@ enum class ContentKind {
 
 struct Content {
   ContentKind kind = ContentKind::kUnknown;
-  // Whether the kind is practically certain. It is if the content has a long signature, sizes that fit the file, or a
-  // long text: a file of numbers without a header practically never has such content by chance.
+  // Whether the kind is practically certain. The kind is certain if the content has a long signature, sizes that fit
+  // the file, or a long text: a file of numbers without a header practically never has such content by chance.
   bool is_certain = false;
 };
 

@@ -54,8 +54,8 @@ uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 
 // Parses only the header of a file of `file_bytes`, for files that are not read into memory. `prefix` is the beginning
-// of the file: the whole file, or at least 8 + kMaxSafetensorsHeaderBytes bytes. Checks the tensors' offsets like
-// ParseSafetensors.
+// of the file: the whole file, or at least 8 + kMaxSafetensorsHeaderBytes bytes. Checks the tensors' offsets by the
+// rules of ParseSafetensors.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view prefix, uint64_t file_bytes);
 
 // Encodes the length and the header of a file. The tensors' bytes must follow in the order of `header.tensors`; the

@@ -40,14 +40,16 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return token.empty() ? BadTokenFile(path, "its first line is empty") : absl::StatusOr<std::string>(std::move(token));
 }
 
-// Returns the first of these texts that is not empty: the flag's value, the context's value, the environment variable.
+// Returns the first of these texts that is not empty: the flag's value, the value in ampctl's context, the environment
+// variable.
 std::string FirstGiven(const std::string& flag, const std::string& of_context, const char* variable,
                        const ConnectionDefaults& defaults) {
   const std::string value = flag.empty() ? of_context : flag;
   return value.empty() ? Environment(variable, defaults) : value;
 }
 
-// Returns the token of the file or, if none is named, of the environment; empty if there is none.
+// Returns the token in the file that the flags or else the defaults name. If they name no file, returns the token in
+// the environment, or an empty string if there is none.
 absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
   const std::string file = flags.token.empty() ? defaults.files.token : flags.token;
   std::string token;

@@ -34,7 +34,8 @@ class Observer : public grpc::experimental::ExternalCertificateVerifier {
   const std::function<void(const std::string&)> on_client_;
 };
 
-// Returns the paths that gRPC watches: those of copies, or of the files themselves if there can be no copies.
+// Returns the paths that gRPC watches: those of the copies that LiveTlsFiles makes or, if it cannot make copies, those
+// of the files themselves.
 TlsFiles WatchedFiles(const TlsFiles& files) {
   const absl::StatusOr<const LiveTlsFiles*> live = LiveTlsFiles::Of(files);
   return live.ok() ? (*live)->paths() : files;

@@ -11,9 +11,10 @@
 
 namespace ampd {
 
-// Both kinds of credentials are for TLS 1.2 or later. The files are read again once a second, so certificates can be
-// replaced while connections live. New connections use the new ones after two seconds at most; files that do not fit
-// together are ignored (LiveTlsFiles). REQUIRES: CheckTlsFiles returned OK for the files.
+// The functions below make credentials for TLS 1.2 or later. The files are read again once a second, so certificates
+// can be replaced while connections are open. New connections use the new certificates after two seconds at most; files
+// that do not fit together, such as a key of another certificate, are ignored (LiveTlsFiles). REQUIRES: CheckTlsFiles
+// returned OK for the files.
 
 // Makes the credentials of a server that accepts only clients whose certificate was issued by a CA in `files.ca`.
 // `on_client`, unless null, is called with the common name of each accepted client. It must be quick. The calls come

@@ -23,7 +23,7 @@ class Connections {
   friend class Connection;
   using Places = std::list<Connection*>;
 
-  Places waiting_;  // For a handshake, a request, or the client's close; the longest wait comes first.
+  Places waiting_;  // Wait for a handshake, a request or the client's close; the longest wait comes first.
   Places serving_;  // All other connections.
   std::atomic<int64_t> num_open_ = 0;
   std::atomic<int64_t> num_evicted_ = 0;

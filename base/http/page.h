@@ -9,7 +9,7 @@
 
 namespace ampd::http {
 
-// What a listener answered.
+// The response of an HTTP listener.
 struct Page {
   int status = 0;    // Such as 200.
   std::string body;  // At most 64 KiB.

@@ -38,7 +38,7 @@ int64_t FieldIn(const std::string& path, absl::string_view name) {
 
 void LowerTo(int64_t limit, std::optional<int64_t>* limits) { *limits = std::min(limit, limits->value_or(limit)); }
 
-// The names of a version's files about memory.
+// The names of the files about memory in one version of control groups.
 struct MemoryFiles {
   const char* limit;
   const char* usage;
@@ -81,8 +81,9 @@ void AddVersion1Cpus(const std::string& folder, ControlGroupLimits* limits) {
   AddCpus(NumberIn(folder + "/cpu.cfs_quota_us"), NumberIn(folder + "/cpu.cfs_period_us"), limits);
 }
 
-// Calls visit(folder) for the group and for each group around it, up to the hierarchy's mount point. In a container the
-// path of the group may be that of the host, which the container does not see; the mount point then shows the group.
+// Calls visit(folder) for the group and each of its parent groups, up to the hierarchy's mount point. In a container,
+// the path may be the group's path on the host, which does not exist in the container; the mount point then is the
+// group's folder.
 template <typename Visit>
 void ForEachGroup(const std::string& mount_point, std::string group, Visit visit) {
   while (!group.empty() && group != "/") {

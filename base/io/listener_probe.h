@@ -58,8 +58,8 @@ enum class ProbeResult {
 // listener on all addresses, the probe goes to loopback.
 ProbeResult ProbeAddress(const ListenAddress& address, const ProbedListener& listener, absl::Duration timeout);
 
-// Probes a listener on any kind of socket, as ProbeAddress does for TCP. `probe` is a non-blocking socket that is bound
-// to an address of its own, and `target` is the address of the listener.
+// Connects `probe` to a listener of this process, and waits until the listener has accepted a connection. `probe` is a
+// non-blocking socket of any kind that is bound to an address of its own, and `target` is the address of the listener.
 ProbeResult ProbeFrom(UniqueFd probe, const sockaddr* target, socklen_t target_size, const ProbedListener& listener,
                       absl::Duration timeout);
 

@@ -26,7 +26,7 @@ class PendingFile {
   PendingFile(PendingFile&&) noexcept = default;
   PendingFile& operator=(PendingFile&&) = delete;
 
-  // Appends to a buffer that is written when it is full.
+  // Appends to a buffer, which is written to the file when it is full.
   absl::Status Append(std::string_view bytes);
   // Writes over bytes that were appended before. REQUIRES: the range lies within the appended bytes.
   absl::Status Overwrite(int64_t offset, std::string_view bytes);

@@ -16,7 +16,8 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
 // Connects to the socket at `path`. NOT_FOUND if there is none, UNAVAILABLE if no process listens on it.
 absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path);
 
-// Probes the listener of the Unix socket at `path`, as ProbeAddress (base/io/listener_probe.h) does for TCP.
+// Connects to this process's own listener at `path`, and waits until the listener has accepted a connection
+// (base/io/listener_probe.h).
 ProbeResult ProbeUnix(const std::string& path, const ProbedListener& listener, absl::Duration timeout);
 
 // Waits for the next connection and returns it. CANCELLED after shutdown(2) of the listener.

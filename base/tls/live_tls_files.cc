@@ -20,13 +20,15 @@ namespace ampd {
 namespace {
 
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
-// How often and at which intervals Of looks at files that do not fit together, because they are being replaced.
+// If the files do not fit together, LiveTlsFiles::Of reads them up to this many times at these intervals, because
+// somebody may be replacing them at that moment.
 constexpr int kNumFirstLooks = 10;
 constexpr absl::Duration kBetweenFirstLooks = absl::Milliseconds(20);
 
 std::string PathOf(const UniqueFd& fd) { return absl::StrCat("/proc/self/fd/", fd.get()); }
 
-// Makes `fd` a file in memory with this text. Who opens the path of `fd` gets the old text or the new one.
+// Makes `fd` a descriptor of a file in memory with this text. The descriptor is replaced at one moment: whoever opens
+// the path of `fd` gets either the whole old text or the whole new text.
 absl::Status Replace(const std::string& text, UniqueFd* fd) {
   UniqueFd made(memfd_create("ampd-tls", MFD_CLOEXEC));
   if (!made.ok()) {
@@ -43,7 +45,8 @@ absl::Status Replace(const std::string& text, UniqueFd* fd) {
 
 }  // namespace
 
-// All copies of this process. It is never destroyed, because its thread and gRPC's use the copies to the end.
+// The copies of all TLS files that this process uses. The registry is never destroyed, because its own thread and
+// gRPC's threads use the copies until the process ends.
 class LiveTlsFiles::Registry {
  public:
   static Registry& OfProcess() {
@@ -79,7 +82,7 @@ class LiveTlsFiles::Registry {
       absl::SleepFor(kBetweenLooks);
       const absl::MutexLock lock(&mutex_);
       for (const auto& live : live_) {
-        live->Refresh().IgnoreError();  // The copies stay those of before.
+        live->Refresh().IgnoreError();  // After an error the copies are unchanged.
       }
     }
   }

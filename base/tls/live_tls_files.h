@@ -16,10 +16,10 @@ class LiveTlsFiles {
  public:
   // Returns copies of the files, which a thread keeps up to date: it reads the files once a second. Calls for the same
   // files return the same object. It is never deleted, because gRPC's threads read the copies for as long as
-  // connections live. Fails as ReadTlsFiles does, or if the process has no file descriptor left.
+  // connections live. Returns the errors of ReadTlsFiles, or an error if the process has no file descriptor left.
   static absl::StatusOr<const LiveTlsFiles*> Of(const TlsFiles& files);
 
-  // Under these paths this process can read the copies. The certificate and its key are in one file.
+  // Returns the paths at which this process can read the copies. The certificate and its key are in one file.
   const TlsFiles& paths() const { return paths_; }
 
  private:
@@ -34,7 +34,7 @@ class LiveTlsFiles {
   TlsFiles paths_;  // Never changes after the first read: the descriptors keep their numbers.
   UniqueFd ca_;
   UniqueFd certificate_and_key_;
-  TlsTexts texts_;  // Of the copies.
+  TlsTexts texts_;  // The contents of the copies.
 };
 
 }  // namespace ampd

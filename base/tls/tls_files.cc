@@ -38,14 +38,14 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 // REQUIRES: `text` outlives the result.
 BioPtr BioOf(const std::string& text) { return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
-// The first certificate of the text; `path`: of its file, for messages.
+// Returns the first certificate in the text. `path` is the file that the text comes from, for messages.
 absl::StatusOr<CertificatePtr> CertificateOf(const std::string& text, const std::string& path) {
   CertificatePtr certificate(PEM_read_bio_X509(BioOf(text).get(), nullptr, nullptr, nullptr));
   return certificate != nullptr ? absl::StatusOr<CertificatePtr>(std::move(certificate))
                                 : BadFile(path, "has no certificate in PEM form");
 }
 
-// The key of the text; `path`: of its file, for messages.
+// Returns the private key in the text. `path` is the file that the text comes from, for messages.
 absl::StatusOr<KeyPtr> KeyOf(const std::string& text, const std::string& path) {
   // An empty passphrase, so that OpenSSL does not ask the terminal for one.
   KeyPtr key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, nullptr, const_cast<char*>("")));
@@ -61,7 +61,7 @@ absl::Status CheckOthersCannotRead(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Returns the first certificate of `texts`, whose key `texts` has.
+// Returns the first certificate of `texts`. Checks that the key of `texts` belongs to it.
 absl::StatusOr<CertificatePtr> CertificateWithKey(const TlsTexts& texts, const TlsFiles& files) {
   AMPD_ASSIGN_OR_RETURN(CertificatePtr certificate, CertificateOf(texts.certificate, files.certificate));
   AMPD_ASSIGN_OR_RETURN(const KeyPtr key, KeyOf(texts.key, files.key));

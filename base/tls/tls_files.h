@@ -42,12 +42,12 @@ struct TlsTexts {
 };
 
 // Reads the files; the text of a file without a name is empty. INVALID_ARGUMENT (BAD_TLS_FILES) if one cannot be read,
-// or if they do not fit together: the CA file has no certificate, or the key is not the certificate's. That is so for a
-// moment while an operator replaces first one file and then the other.
+// or if they do not fit together: the CA file has no certificate, or the key is not the certificate's. Files do not fit
+// together for a moment while an operator replaces first one file and then the other.
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
-// When a certificate of the file expires; of several, the first one that does. INVALID_ARGUMENT (BAD_TLS_FILES) if the
-// file cannot be read or has no certificate.
+// Returns the time at which the certificate of the file expires. If the file has several certificates, returns the
+// earliest of these times. INVALID_ARGUMENT (BAD_TLS_FILES) if the file cannot be read or has no certificate.
 absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path);
 
 }  // namespace ampd

@@ -32,7 +32,7 @@ std::vector<CertificatePtr> CertificatesOf(const std::string& pem) {
   return certificates;
 }
 
-// Returns when the first certificate of the chain expires.
+// Returns when the certificate at the front of the chain expires.
 absl::Time EndOf(const std::vector<CertificatePtr>& chain) {
   std::tm end = {};
   return !chain.empty() && ASN1_TIME_to_tm(X509_get0_notAfter(chain.front().get()), &end) == 1
@@ -115,7 +115,7 @@ std::optional<std::string> Trust::NameOf(const std::string& pem) const {
     return std::nullopt;
   }
   const absl::Time now = absl::Now();
-  // Authorities expire too.
+  // Forgets all answers after a while, because an authority's own certificate may have expired since.
   if (answers_.size() >= kMaxAnswers || now - answers_begin_ > kAnswersAge || now < answers_begin_) {
     answers_.clear();
     answers_begin_ = now;

@@ -114,7 +114,7 @@ std::optional<Problem> FindSlashComment(std::string_view text, const std::string
     } else if (c == '"') {
       is_quoted = true;
     } else if (c == '#' && begins_token) {
-      at = std::min(text.find('\n', at), text.size()) - 1;  // A comment may have what it likes.
+      at = std::min(text.find('\n', at), text.size()) - 1;  // Skips the comment, in which any text is allowed.
     }
     before = c == ' ' || c == '\t' || c == '\r' ? before : c;
   }

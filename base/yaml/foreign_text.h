@@ -16,8 +16,8 @@ std::optional<Problem> FindBinary(std::string_view text, const std::string& sour
 // mistake YAML for another language, so call it only for a text that could not be parsed.
 std::optional<Problem> FindOtherLanguage(std::string_view text, const std::string& source, const YamlKind& kind);
 
-// Returns the problem of a comment of JavaScript, // or /*, which many tools take in JSON but YAML does not. In a text
-// that is not JSON, such a comment must begin a line.
+// Returns the problem if the text has a comment of JavaScript, which begins with // or /*. Many tools accept such
+// comments in JSON, but YAML does not have them. In a text that is not JSON, such a comment must begin a line.
 std::optional<Problem> FindSlashComment(std::string_view text, const std::string& source);
 
 // Whether the text is JSON or looks like it: its first character, behind comments, is a brace or a bracket.

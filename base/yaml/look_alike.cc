@@ -17,7 +17,8 @@ struct Character {
   const char* plain;  // the ASCII characters that it looks like; empty: nobody sees it
 };
 
-// Sorted by code. The full-width forms of ASCII, and other digits, are not listed: they follow each other as in ASCII.
+// Sorted by code. The full-width forms of ASCII and the digits of other scripts are not listed here but in kBlocks,
+// because they have the same order as in ASCII.
 constexpr Character kCharacters[] = {
     {0x00A0, "no-break space", " "},
     {0x00AB, "left-pointing double angle quotation mark", "\""},
@@ -117,7 +118,8 @@ constexpr Character kCharacters[] = {
     {0xFEFF, "zero width no-break space", ""},
 };
 
-// A block of characters that follow each other as the ones from `plain` on.
+// A block of characters with the same order as in ASCII: `first` looks like `plain`, the next character like the one
+// after `plain`, and so on.
 struct Block {
   uint32_t first;
   uint32_t last;
@@ -129,7 +131,7 @@ constexpr Block kBlocks[] = {{0x0660, 0x0669, '0', "Arabic-Indic digit"},
                              {0x0966, 0x096F, '0', "Devanagari digit"},
                              {0xFF01, 0xFF5E, '!', "full-width form"}};
 
-// Returns the code of the UTF-8 character at the beginning of `bytes`, which has nothing else.
+// Returns the code point of the one UTF-8 character that `bytes` consists of.
 uint32_t CodeOf(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes[0]);
   uint32_t code = bytes.size() == 1 ? first : first & (0xFF >> (bytes.size() + 1));

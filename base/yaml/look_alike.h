@@ -9,7 +9,7 @@
 // quotes, dashes. An editor, a web page or a chat puts them in place of what was typed.
 namespace ampd {
 
-// One such character of a text.
+// A character of a text that looks like ASCII but is not, and its position.
 struct LookAlike {
   int line = 0;           // from 1
   int column = 0;         // from 1, in bytes, as in SourceMark
@@ -19,14 +19,15 @@ struct LookAlike {
   std::string plain;      // the ASCII characters that it looks like; empty: nobody sees it
 };
 
-// Returns the first 1000 of these characters in the text, in order. They are no mistake in a comment or a text.
+// Returns the first 1000 characters of the text that look like ASCII but are not, in order. In a comment, or in a value
+// that is free text, such characters may be intended.
 std::vector<LookAlike> FindLookAlikes(std::string_view text);
 
-// Says which character it is and what to type: "the character in line 1, column 2 is U+0430 (Cyrillic small letter a),
-// which looks like a; type a plain a".
+// Returns a message that says which character it is and what to type: "the character in line 1, column 2 is U+0430
+// (Cyrillic small letter a), which looks like a; type a plain a".
 std::string ExplainLookAlike(const LookAlike& one);
 
-// Returns the text with each of these characters replaced by what it looks like.
+// Returns the text with each look-alike replaced by the ASCII characters that it looks like.
 std::string WithPlainCharacters(std::string_view text);
 
 // Whether the character looks like one that has a meaning in YAML, such as a quote or a space.

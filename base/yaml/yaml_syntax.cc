@@ -33,8 +33,8 @@ std::string WideEncoding(std::string_view text) {
   return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || has_zero ? "UTF-16" : "";
 }
 
-// Returns the character that follows the line's first ':' if it looks like a space but is none, as "U+00A0"; empty if
-// there is none.
+// If the character after the line's first ':' looks like a space but is none, returns its code, such as "U+00A0".
+// Otherwise returns an empty string.
 std::string FalseSpaceAfterColon(std::string_view line) {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || colon + 1 >= line.size()) {
@@ -72,7 +72,7 @@ bool LacksSpaceAfterColon(std::string_view line) {
 }
 
 // Returns the place of the innermost bracket that is opened and not closed in the first `num_lines` lines; nothing if
-// there is none. A bracket counts where a value may begin.
+// there is none. Opening brackets count only where a value may begin.
 std::optional<SourceMark> FindUnclosed(const Lines& lines, size_t num_lines, const std::string& source) {
   std::vector<SourceMark> open;
   char quote = '\0';
@@ -121,7 +121,8 @@ std::optional<Problem> FindLineWithoutColon(const Lines& lines, size_t number, c
                    end == std::string::npos ? "" : absl::StrCat(" ", Shortened(line.substr(end + 1), 40))));
 }
 
-// Returns the look-alike of a character of YAML that is nearest to the end of line `number`, or of the line before it.
+// Finds characters on line `number`, and on the line before it, that look like characters of YAML's syntax but are not.
+// Returns the last of them.
 std::optional<LookAlike> FalseSyntaxNear(const std::vector<LookAlike>& look_alikes, int number) {
   const auto found = std::find_if(look_alikes.rbegin(), look_alikes.rend(), [number](const LookAlike& one) {
     return IsOfSyntax(one) && (one.line == number || one.line == number - 1);

@@ -224,7 +224,7 @@ class TreeBuilder final : public YAML::EventHandler {
       problems_->push_back(
           {entry.mark, "",
            absl::StrCat("not YAML: the line has no ':'; write ", Shortened(entry.key, kMaxShownKey), ":")});
-      throw Abandoned();  // yaml-cpp accepts this as the last line of a mapping.
+      throw Abandoned();  // yaml-cpp itself accepts such a line if it is the last one of a mapping.
     }
     if (!map->keys.insert(entry.key).second) {
       const auto first = std::find_if(map->node.entries.begin(), map->node.entries.end(),
@@ -238,7 +238,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     if (node.kind == YamlNode::Kind::kNull && node.text.empty()) {
-      node.mark = entry.mark;  // yaml-cpp says where the next key begins.
+      node.mark = entry.mark;  // As the position of an empty value, yaml-cpp gives that of the next key.
     }
     entry.value = std::move(node);
     map->node.entries.push_back(std::move(entry));

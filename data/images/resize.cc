@@ -8,7 +8,7 @@ namespace ampd::images {
 namespace {
 
 constexpr int kChannels = 3;
-constexpr int kFractionBits = 22;  // Weights have this many fraction bits: 255 * weight 1 fits into 31 bits.
+constexpr int kFractionBits = 22;  // Fraction bits of a weight, so few that 255 times a weight of 1 fits into 31 bits.
 
 // The source pixels of a row, or of a column, from which one pixel of the result is computed, and their weights.
 struct Taps {

@@ -41,7 +41,7 @@ bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells)
         cell.text.push_back(record[at]);
       }
       if (at >= record.size() || (++at < record.size() && record[at] != delimiter)) {
-        return false;  // The cell has no end, or text follows its end.
+        return false;  // The cell has no closing mark, or text follows that mark.
       }
     }
     if (at >= record.size()) {

@@ -30,7 +30,7 @@ struct TableFormat {
 //
 //   kCsv        All marks follow CSV's rules, and some would make no sense as text.
 //   kNone       There are no marks, or they violate CSV's rules and none is doubled.
-//   DATA_LOSS   The marks decide for neither meaning; the error names the line.
+//   DATA_LOSS   The marks do not show which meaning is right; the error names the line.
 absl::StatusOr<TableFormat> FormatOfTable(const std::string& path, Quotes quotes);
 
 // Reads the records of a table one after the other. Thread-compatible.

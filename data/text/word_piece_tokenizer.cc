@@ -176,7 +176,7 @@ bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) con
       return false;
     }
     tokens->push_back(*piece);
-    begin = *last;  // The loop has decremented `last` once more: it is at the piece's last code point.
+    begin = *last;  // The loop has decremented `last` once more, so `*last` is the end of the piece.
     first = last + 1;
   }
   return true;

@@ -26,7 +26,8 @@ std::string_view RoleName(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 // Returns "viewer, submitter, operator, admin, agent or scraper".
 std::string RoleNames();
-// Returns the names of these roles as one text, in the order of the enum Role.
+// Returns the names of these roles as one text, in the order of the enum Role. Commas separate the names; `last_joint`
+// (" or ", " and ") separates the last two.
 std::string RoleNames(const std::set<Role>& roles, std::string_view last_joint);
 
 // The permission that a method requires.

@@ -248,7 +248,7 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
 
 namespace {
 
-// Checks the parts of a spec that only a job that trains has.
+// Checks the parts of a spec that jobs that train have, and jobs that predict do not have.
 void AdmitTrainingJob(v1::JobSpec* spec, const std::optional<AdmittedModel>& built, Findings& findings) {
   const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
   const graph::Graph* const of_zoo = spec->model().has_exported() ? nullptr : model;

@@ -153,8 +153,8 @@ int64_t Elements(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-// Whether each array of the source's file provides the input of the same name. Only the worker knows which arrays there
-// are.
+// Whether each array of the source's file provides the input of the same name. Only the worker knows which arrays the
+// file has.
 bool HasNamedArrays(const v1::DataSource& source) { return source.has_safetensors() || !source.npz().file().empty(); }
 
 // Returns a sentence about an input of the model that the data lacks, or about samples that the model does not accept.

@@ -42,7 +42,7 @@ class Findings {
       Wrong(std::move(field), absl::StrCat("is ", value, "; must be ", least, " to ", most));
     }
   }
-  // Like Range, for a number of bytes. The message has the larger limit in a unit, too.
+  // Requires a number of bytes between `least` and `most`. The message also gives `most` in a unit, such as "1MiB".
   void RangeOfBytes(std::string field, int64_t value, int64_t least, int64_t most) {
     if (value < least || value > most) {
       Wrong(std::move(field),
@@ -61,7 +61,7 @@ class Findings {
     }
   }
 
-  // Returns the value with six digits, or with all digits if six are those of a limit.
+  // Returns the value with six digits. If it would then look equal to a limit, returns it with all digits.
   static std::string Digits(double value, double least, double most) {
     std::string text = absl::StrCat(value);
     const bool looks_equal = text == absl::StrCat(least) || text == absl::StrCat(most);
@@ -80,7 +80,8 @@ class Findings {
     }
   }
 
-  // Changes the beginning of the fields of all errors found so far. For a check that does not know which source it got.
+  // Replaces `beginning` by `other` in the field paths of all errors found so far. Call this after a check that names
+  // another field than the one that the user has set.
   void Rename(const std::string& beginning, const std::string& other) {
     for (FieldViolation& violation : violations_) {
       if (violation.field.compare(0, beginning.size(), beginning) == 0) {
@@ -113,9 +114,9 @@ struct AdmittedModel {
   std::vector<std::string> warnings;      // Settings that may not be what the user meant.
 };
 
-// Each function below checks one part of the spec and fills in its defaults. Those after AdmitModel take what
-// AdmitModel returned as `model`. It is null if the model has errors or if only the worker has its file; checks that
-// depend on the model are then skipped. AdmitData and AdmitSample are called only with built-in models,
+// Each function below checks one part of the spec and fills in its defaults. The parameter `model` of the functions
+// after AdmitModel is AdmitModel's result. It is null if the model has errors or if only the worker has its file;
+// checks that depend on the model are then skipped. AdmitData and AdmitSample are called only with built-in models,
 // CheckExportedData only with exported ones. `sequence_length` is that of the data; 0 means the longest. `uploaded` is
 // the content of an exported model's file; null if it was not read.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
@@ -124,11 +125,12 @@ std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported
                                            const graph::ExportedModel* uploaded, Findings& findings);
 // Explains why the server has not read the exported model: only the worker has the file, or the model is too large.
 std::string WhyUnseen(const v1::ExportedModelSpec& exported);
-// Checks that the data has labels the head can use and, if the model is known, samples that it accepts. Of a job that
+// Checks that the data has labels the head can use and, if the model is known, samples that it accepts. If the job
 // predicts, checks only the samples.
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
-// Checks one data source. `field` is its path, such as "data.train". Null `model`: it is exported, or has errors.
+// Checks one data source. `field` is its path, such as "data.train". `model` is null if the model is exported or has
+// errors.
 void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_labels, const graph::Graph* model,
                  Findings& findings);
 void AdmitCifar(const std::string& field, v1::CifarSource* source, bool reads_labels, const graph::Graph* model,
@@ -153,7 +155,8 @@ void AdmitSample(v1::JobSpec* spec, const graph::Graph* model, Findings& finding
 // Checks a path of the form "<root>/<path>": relative, without "..", empty parts or control characters. The first part
 // names a data root.
 void AdmitPath(const std::string& field, const std::string& path, Findings& findings);
-// As AdmitPath, for a file with labels. The path may be empty if the job reads no labels from the source.
+// Checks the path of a file with labels by the rules of AdmitPath. The path may be empty if the job reads no labels
+// from the source.
 void AdmitLabelsPath(const std::string& field, const std::string& path, bool reads_labels, Findings& findings);
 
 }  // namespace ampd::server

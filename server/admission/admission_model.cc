@@ -91,8 +91,8 @@ void AdmitSynthetic(const std::string& field, v1::SyntheticSource* source, bool 
   }
 }
 
-// Checks a source of tokens. The model's own checks compare the sequence length with the longest that the model
-// accepts.
+// Checks a source of tokens. Does not compare the sequence length with the longest that the model accepts; the model's
+// own checks do that.
 void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& findings) {
   AdmitPath(field + ".path", tokens->path(), findings);
   if (!v1::TokensSource::Format_IsValid(tokens->format())) {
@@ -104,8 +104,8 @@ void AdmitTokens(const std::string& field, v1::TokensSource* tokens, Findings& f
   findings.Range(field + ".limit", tokens->limit(), 0, int64_t{1} << 40);
 }
 
-// Checks a source of texts in a JSONL file. The model's own checks compare the sequence length with the longest that
-// the model accepts.
+// Checks a source of texts in a JSONL file. Does not compare the sequence length with the longest that the model
+// accepts; the model's own checks do that.
 void AdmitJsonl(const std::string& field, const v1::JsonlSource& jsonl, const graph::Graph* model, Findings& findings) {
   AdmitPath(field + ".path", jsonl.path(), findings);
   if (jsonl.sequence_length() == 0) {
@@ -170,7 +170,7 @@ void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_la
 
 namespace {
 
-// Only the worker knows what samples a file has, so whether they can be augmented is checked only for synthetic ones.
+// Checks whether samples can be augmented, but only synthetic ones: only the worker knows what samples a file has.
 void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
   constexpr int kMaxPadding = 64;
   findings.Range("data.augment.crop_padding", data.augment().crop_padding(), 0, kMaxPadding);

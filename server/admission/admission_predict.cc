@@ -87,7 +87,7 @@ void AdmitBatches(const v1::DataSpec& data, const AdmittedModel* model, Findings
 }  // namespace
 
 void AdmitPrediction(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings) {
-  findings.Rename("data.train.", "data.predict.");  // AdmitModel takes the sequence length for that of training data.
+  findings.Rename("data.train.", "data.predict.");  // AdmitModel names fields of data.train in its errors.
   RefuseTraining(*spec, findings);
   AdmitWeights(spec->model(), findings);
   AdmitHead(spec->model(), model, findings);

@@ -121,8 +121,8 @@ void AdmitLength(const v1::TrainSpec& train, Findings& findings) {
   }
 }
 
-// A job that is deterministic, and may run on a GPU, may not have ops that a GPU computes only with other algorithms:
-// its first step there would fail.
+// Refuses a deterministic job that may run on a GPU if one of its ops has no deterministic algorithm there: the job's
+// first step on a GPU would fail.
 void AdmitDeterminism(v1::JobSpec* spec, const graph::Graph* model, Findings& findings) {
   if (!spec->train().has_deterministic()) spec->mutable_train()->set_deterministic(true);
   if (!spec->train().deterministic() || spec->resources().kind() == v1::ResourceSpec::CPU || model == nullptr) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kField[] = "model.initial_checkpoint";
 
-// The tensor shapes in a checkpoint's model.safetensors, by name.
+// Returns the shapes of the tensors that a checkpoint of the model has in its file model.safetensors, by name.
 std::map<std::string, std::vector<int64_t>> ShapesOf(const graph::Graph& model) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::vector<graph::State>* states : {&model.parameters(), &model.buffers()}) {

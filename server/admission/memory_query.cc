@@ -48,7 +48,8 @@ struct Way {
   int64_t micro_batch_size = 1;
 
   precision::MemoryEstimate Peak() const { return memory.At(micro_batch_size); }
-  // At most the largest data.batch_size, and a multiple of the number of micro-batches.
+  // Returns the largest batch size that fits into the memory. It is at most the limit of data.batch_size, and a
+  // multiple of the number of micro-batches.
   int64_t LargestBatch(int64_t memory_bytes) const {
     return std::min(memory.LargestBatch(memory_bytes), kMaxBatchSize / num_micro_batches) * num_micro_batches;
   }

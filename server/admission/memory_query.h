@@ -25,8 +25,8 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
                                                           graph::Work* work = nullptr);
 
 // The peak memory, in bytes, of the tensors of an attempt of the job in one preset on one device. REQUIRES: the spec
-// was admitted. Errors as precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an exported
-// model that is not known.
+// was admitted. Errors: those of precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an
+// exported model that is not known.
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
                                     const graph::ExportedModel* uploaded = nullptr, graph::Work* work = nullptr);
 

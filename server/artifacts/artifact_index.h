@@ -54,8 +54,8 @@ class ArtifactIndex {
   absl::Status SetUseTime(const std::string& key, absl::Time time);
 
   absl::StatusOr<bool> HasContent(const std::string& sha256);
-  // Lists at most `limit` names of these tenants with a number below `before`, newest first, each with its number.
-  // Lists the names of one job or, if `job` is empty, those of all jobs and uploads.
+  // Lists at most `limit` names of these tenants with a number below `before`, newest first, each with its number. If
+  // `job` is empty, lists the names of all jobs and of uploads; otherwise only the names of this job's artifacts.
   absl::StatusOr<std::vector<std::pair<int64_t, ArtifactRow>>> List(const std::string& job, const Tenants& tenants,
                                                                     int64_t before, int limit);
   // Counts the artifacts of these tenants that `job` has made or, if `job` is empty, all their artifacts.

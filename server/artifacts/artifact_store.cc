@@ -122,8 +122,8 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
                                        [&](const auto& other) { return other.ends_with(file_name + kPartialSuffix); });
   const std::string key = CheckDigest("", file_name).ok() && !has_partial ? file_name : KeyOfPartial(file_name);
   if (key.empty() || found.uploads.contains(key)) {
-    // The file may go. It is a temporary file, the partial file of an upload that is complete, or the second name of a
-    // partial file.
+    // This file can be deleted: it is a temporary file, the partial file of an upload that is complete, or the second
+    // name of a partial file.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
@@ -280,7 +280,7 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& tenant, cons
   }
   ++found->second.num_holds;
   found->second.use_time = options_.clock->Now();
-  // The pointer `at` is still valid when the hold is released, because the map keeps every upload that has a hold.
+  // The upload is still in `uploads_` when the hold is released, because the store deletes no upload that has a hold.
   return ArtifactHold(nullptr, [this, key](void*) {
     absl::MutexLock release(&mutex_);
     --uploads_.at(key).num_holds;

@@ -54,16 +54,17 @@ class ArtifactStore {
     int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
     absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
-    // Returns the limit for a tenant's uploads and samples, in bytes; nullopt: only quota_bytes limits them. Quick. May
-    // be null.
+    // Returns the limit for a tenant's uploads and samples, in bytes; nullopt: only quota_bytes limits them. Must be
+    // quick. May be null.
     std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
-    // Returns false while the wall clock may be wrong; the store then deletes nothing because of its age. Quick. Null
-    // means that the clock is always right.
+    // Returns false while the wall clock may be wrong; the store then deletes nothing because of its age. Must be
+    // quick. Null means that the clock is always right.
     std::function<bool()> clock_is_steady;
-    // Returns the uploads that live jobs use, each with the id of one such job. The key is that of UploadKey. Quick.
+    // Returns the uploads that live jobs use, each with the id of one such job. The key is the result of UploadKey.
+    // Must be quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
-    std::function<void(const absl::Status&)> on_sweep_failed;  // The next sweep retries.
+    std::function<void(const absl::Status&)> on_sweep_failed;  // Called when a sweep failed; the next one retries.
   };
   static constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
@@ -112,8 +113,8 @@ class ArtifactStore {
                                                  int page_size);
   // Deletes the artifact. FAILED_PRECONDITION (reason ARTIFACT_IN_USE) while a live job names it.
   absl::Status Delete(const Tenants& tenants, const std::string& name);
-  // Protects an upload for a job that is about to name it. Quick. NOT_FOUND if there is no such upload; UNAVAILABLE
-  // while the upload is being deleted.
+  // Protects an upload for a job that is about to name it. Does not wait for the disk. NOT_FOUND if there is no such
+  // upload; UNAVAILABLE while the upload is being deleted.
   absl::StatusOr<ArtifactHold> Hold(const std::string& tenant, const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
@@ -121,7 +122,7 @@ class ArtifactStore {
   // later attempt replaces an earlier attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample;
   // RESOURCE_EXHAUSTED for the same reasons as BeginUpload.
   absl::Status PutSample(const std::string& tenant, const std::string& job, int32_t attempt, const v1::Sample& sample);
-  // Schedules the deletion of a job's samples. Quick.
+  // Schedules the deletion of a job's samples. Does not wait for the disk.
   void DeleteJob(std::string job);
 
   // Runs the hourly sweep once (artifact_sweep.cc): deletes expired artifacts, and the samples of jobs that no longer
@@ -215,8 +216,8 @@ class ArtifactStore {
 
   // Guards the state in memory. The mutex is never held while waiting for the disk.
   mutable absl::Mutex mutex_;
-  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);    // Key: that of UploadKey.
-  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);  // Key: that of UploadKey.
+  std::map<std::string, Upload> uploads_ ABSL_GUARDED_BY(mutex_);    // Key: the result of UploadKey.
+  std::map<std::string, Partial> partials_ ABSL_GUARDED_BY(mutex_);  // Key: the result of UploadKey.
   uint64_t last_owner_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> deleted_jobs_ ABSL_GUARDED_BY(mutex_);

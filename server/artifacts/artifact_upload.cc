@@ -109,8 +109,9 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, con
   Partial& partial = partials_[key];
   partial.announced_bytes = request.size_bytes();
   partial.owner = ++last_owner_;
-  partial.is_busy = true;  // Stays true until BeginUpload has opened the file. Otherwise another upload could finish
-                           // meanwhile, and BeginUpload would create its partial file again.
+  // The partial content is busy until BeginUpload has opened its file. Otherwise another upload could finish meanwhile,
+  // and BeginUpload would create the partial file again.
+  partial.is_busy = true;
   partial.write_time = options_.clock->Now();
   return partial.owner;
 }

@@ -35,7 +35,7 @@ class ArtifactUpload {
 
   ArtifactStore* const store_;
   const std::string tenant_;
-  const std::string key_;  // That of UploadKey.
+  const std::string key_;  // The result of UploadKey.
   const std::string sha256_;
   const std::string file_name_;
   const int64_t size_bytes_;

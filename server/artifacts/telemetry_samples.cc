@@ -9,8 +9,8 @@
 namespace ampd::server {
 namespace {
 
-// Whether a sample that could not be stored is dropped, so that the worker does not send it again. This is so if the
-// sample is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream
+// Whether a sample that could not be stored is dropped, so that the worker does not send it again. A sample is dropped
+// if it is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream
 // carries the telemetry of all attempts of a worker, so waiting for one attempt's samples would delay the other
 // attempts.
 bool IsRefused(const absl::Status& status) {

@@ -50,8 +50,8 @@ absl::StatusOr<SqliteDatabase> BeginReading(const std::string& path) {
   return database;
 }
 
-// A file of the audit log. The backup opens all these files when it begins: a rotation renames a file, and an open file
-// stays readable.
+// An open file of the audit log. The backup opens all files of the log when it begins, because the server may rename or
+// delete a file later. An open file can still be read then.
 struct AuditPart {
   std::string name;
   UniqueFd file;

@@ -114,8 +114,8 @@ class Check {
   const bool is_backup_;
   CheckReport report_;
   std::map<std::string, int64_t> contents_;                  // Size of each content, by its digest.
-  std::set<std::string> uploads_;                            // Keys of UploadKey.
-  std::vector<std::pair<std::string, std::string>> needed_;  // UploadKey, and an unfinished job that names it.
+  std::set<std::string> uploads_;                            // Results of UploadKey.
+  std::vector<std::pair<std::string, std::string>> needed_;  // An upload's key, and an unfinished job that names it.
   int num_faults_ = 0;
 };
 

@@ -36,7 +36,7 @@ class JobQueries {
   };
   explicit JobQueries(const Options& options) : options_(options) {}
 
-  // Whether the job's record is in memory. Quick.
+  // Whether the job's record is in memory. Does not read the disk.
   bool IsInMemory(const std::string& id) const;
   // Returns the job's record from memory or the history table. NOT_FOUND (JOB_NOT_FOUND) if there is none; DATA_LOSS if
   // the history table is damaged.
@@ -88,7 +88,7 @@ class JobQueries {
     bool has_gap = false;
   };
   // Returns the facts about the attempt. NOT_FOUND if there is no such job or attempt. FAILED_PRECONDITION (reason
-  // FENCED) if the token is not the attempt's, or the attempt was declared lost. Quick.
+  // FENCED) if the token is not the attempt's, or the attempt was declared lost. Does not read the disk.
   absl::StatusOr<AttemptPlace> FindAttempt(const v1::AttemptKey& key) const;
 
   // Sets `job->retention`: the times at which the job's data will be deleted.
@@ -114,7 +114,7 @@ class JobQueries {
   // each kind from the hot state and as many from the history table, so a job may be in the result twice.
   absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit,
                                                         const Tenants& visible) const;
-  // Computes the facts for `job`, which may be null.
+  // Computes the facts in Place for `job`, which may be null.
   Place FindPlace(const v1::Job* job) const;
   // Sets `pending` of the queued jobs on a page. `records` has the records of these jobs by submit order.
   void AddPending(const std::map<int64_t, JobRecordPtr>& records, v1::ListJobsResponse* page) const;

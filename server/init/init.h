@@ -27,7 +27,7 @@ absl::StatusOr<std::string> InitServer(const InitOptions& options);
 struct CertOptions {
   std::string data_dir;
   std::string name;                // Common name: the name of a user or of a worker.
-  std::vector<std::string> hosts;  // As InitOptions::hosts. Empty: the certificate of a user or worker.
+  std::vector<std::string> hosts;  // Names and addresses of a server. Empty: the certificate is for a user or worker.
   std::string out;                 // Folder for the files; empty: the current folder.
   bool replace = false;            // Whether to replace files that exist.
   absl::Duration validity = absl::Hours(24 * 365);

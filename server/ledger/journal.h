@@ -64,9 +64,9 @@ class Journal {
 
   // Returns the record of this job from the history table; nullopt if there is none.
   virtual absl::StatusOr<std::optional<std::string>> FindArchived(const std::string& id) = 0;
-  // The two functions return records from the history table. The first returns the newest `limit` records of jobs with
-  // this name. The second returns the first `limit` records, in the order of ids, of jobs whose id begins with this
-  // prefix. The size limit of ListArchived applies too.
+  // The next two functions return records from the history table. The first returns the newest `limit` records of jobs
+  // with this name. The second returns the first `limit` records, in the order of ids, of jobs whose id begins with
+  // this prefix. The size limit of ListArchived applies too.
   virtual absl::StatusOr<std::vector<std::string>> FindArchivedNamed(const std::string& name, int limit) = 0;
   virtual absl::StatusOr<std::vector<std::string>> FindArchivedWithPrefix(const std::string& prefix, int limit) = 0;
   // Returns the number of records in the history table.

@@ -20,7 +20,8 @@ class JobTable {
  public:
   explicit JobTable(absl::Duration linger) : linger_(linger) {}
 
-  // Stores the record. Returns the job's previous record, or null if there was none; counters compare the two.
+  // Stores the record. Returns the job's previous record, or null if there was none. The caller compares the two
+  // records to count what changed.
   std::shared_ptr<const v1::Job> Put(std::shared_ptr<const v1::Job> job, absl::Time now);
   void Remove(const std::string& id);
   // Returns the traceparent of the job; empty if the job is not in the table or has none.

@@ -39,7 +39,7 @@ class ScrapePage {
   // Takes a snapshot between scrapes. Otherwise the total of jobs beyond `max_jobs` would miss jobs that begin and end
   // between two scrapes.
   void Look(absl::Time now);
-  // Runs `change`, which counts a change of a job, but never while a page is rendered.
+  // Waits until no page is being rendered, then runs `change`, which counts a change of a job.
   void Count(const std::function<void()>& change);
 
  private:

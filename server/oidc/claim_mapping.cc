@@ -88,8 +88,8 @@ absl::Status ClaimMapping::AddRole(std::string_view text) {
   if (IsGlob(rule.value) && rule.value.find_first_of("?[]") != std::string::npos) {
     return BadRole(text, "a value with '*' cannot also have '?', '[' or ']'");
   }
-  // Users of an identity provider can often create groups and choose the groups' names. A pattern could match such a
-  // name.
+  // Users of an identity provider can often create groups and choose the groups' names. Such a name could match a
+  // pattern, so no pattern may give the role admin.
   if (IsGlob(rule.value) && rule.grant.role == Role::kAdmin) {
     return BadRole(text, "the value for the role admin must be exact, without '*'");
   }
@@ -97,7 +97,8 @@ absl::Status ClaimMapping::AddRole(std::string_view text) {
   return absl::OkStatus();
 }
 
-// Ignores names that no tenant can have, such as "*".
+// Returns the tenants in which the granted role holds for the holder of these claims. Ignores names in the claims that
+// no tenant can have, such as "*".
 Tenants ClaimMapping::TenantsOf(const RoleGrant& grant, const json& claims) const {
   if (grant.tenants.has_value() || tenant_claim_.empty() || grant.role == Role::kAdmin) {
     return grant.tenants.value_or(UsualTenants(grant.role));

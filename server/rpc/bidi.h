@@ -98,7 +98,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
  protected:
   const std::string& peer() const { return peer_; }
   const TraceContext& trace() const { return caller_.trace; }
-  // Returns the object of the stream for its entry in the audit log. Called under the reactor's lock.
+  // Returns what the stream is about, such as a worker's name, for its entry in the audit log. Called under the
+  // reactor's lock.
   virtual std::string AuditObject() const { return ""; }
   virtual void OnMessage(In message) = 0;
   // Called when the worker has announced that it will send no more messages.

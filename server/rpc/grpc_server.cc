@@ -162,7 +162,7 @@ struct GrpcServer::Parts {
     accepting.grants = &proxy_users;
     accepting.log = options.log;
     accepting.on_connection = [this](UniqueFd connection, Peer peer) {
-      if (peer.identity.has(Right::kAdminister)) {  // A second check, as other users can't open the file.
+      if (peer.identity.has(Right::kAdminister)) {  // Checked again, although other users can't open the file.
         peer.is_proxy = true;
         peers.Set(connection.get(), peer);
         grpc::AddInsecureChannelFromFd(server.get(), connection.Release());

@@ -86,7 +86,7 @@ class ClusterState {
   //   ABORTED              the etag is not the job's.
   absl::StatusOr<Applied> Apply(const internal::Update& update);
 
-  // Makes the same changes that Apply made to another instance.
+  // Makes the changes to this instance that Apply has made to another one.
   void Adopt(const Applied& applied);
 
   internal::Snapshot ToSnapshot(uint64_t index) const;
@@ -95,8 +95,8 @@ class ClusterState {
   // Returns the job's record from memory, or null if there is none.
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
-  // The two functions return jobs of these tenants in memory. The first returns the newest `limit` jobs with this name.
-  // The second returns the first `limit` jobs, in the order of ids, whose id begins with this prefix.
+  // The next two functions return jobs of these tenants in memory. The first returns the newest `limit` jobs with this
+  // name. The second returns the first `limit` jobs, in the order of ids, whose id begins with this prefix.
   std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit, const Tenants& tenants) const;
   std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit, const Tenants& tenants) const;
 
@@ -111,7 +111,8 @@ class ClusterState {
   int64_t next_submit_order() const { return next_submit_order_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t life() const { return life_; }
-  // The version of ampd in the newest StartLife; empty if there was none, or if ampd 0.1 wrote it.
+  // The version of the server that last recorded its start (StartLife); empty if no server did, or if that was ampd
+  // 0.1.
   const std::string& server_version() const { return server_version_; }
   // The newest version of ampd that is known to have written the journal; empty if only ampd 0.1 wrote it.
   const std::string& newest_server_version() const { return newest_server_version_; }

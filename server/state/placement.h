@@ -12,8 +12,8 @@
 
 namespace ampd::server {
 
-// All devices, with the facts that are compared with a job, at the moment when the object was constructed. It shares
-// the workers' records with the state, so constructing it while the state is locked is quick. Immutable.
+// All devices at the moment when the object was constructed, with the facts that are compared with a job. The object
+// shares the workers' records with the state, so constructing it while the state is locked is quick. Immutable.
 class Fleet {
  public:
   Fleet(const ClusterState& state, LiveWorkers live);

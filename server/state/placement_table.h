@@ -91,7 +91,7 @@ class PlacementTable {
   std::map<QueueKey, JobRecordPtr> queue_;
   std::set<std::pair<int64_t, QueueKey>> waits_;  // Queued jobs that wait for a retry, each with the end of its wait.
   std::map<std::string, WorkerEntry> workers_;
-  std::map<DeviceName, int> num_holds_;         // How many live attempts and reservations each has.
+  std::map<DeviceName, int> num_holds_;         // How many live attempts and reservations hold each device.
   std::map<std::string, DeviceName> reserved_;  // Key: the job's id.
   std::set<DeviceKey> free_;                    // Usable devices that nothing holds.
   std::set<QueueKey> changed_jobs_;             // A subset of queue_.

@@ -260,7 +260,7 @@ absl::Status Transition::Pause(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::PAUSE);
-  if (job.state() == Job::PAUSING) {  // Its trainer already exits for another reason; no restart follows.
+  if (job.state() == Job::PAUSING) {  // Its trainer already exits for another reason; the job is paused then.
     job.set_reason(v1::Reason::USER_PAUSED);
   } else {
     AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::Reason::USER_PAUSED, ""));
@@ -278,8 +278,8 @@ absl::Status Transition::Resume(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::RUN);
-  // Only a paused job is queued at once. A trainer that is exiting can't be stopped from that; its job is queued when
-  // the trainer has exited.
+  // Only a paused job is queued at once. A trainer that is already exiting can't be told to continue; its job is queued
+  // when the trainer has exited.
   if (job.state() == Job::PAUSED) {
     AMPD_RETURN_IF_ERROR(edit.Move(Job::QUEUED, v1::Reason::REASON_UNSPECIFIED, ""));
   }

@@ -245,7 +245,7 @@ absl::Status Transition::Do(const internal::AssignAttempt& assign) {
   if (assign.has_loss_scale()) {
     *attempt.mutable_loss_scale() = PinLossScale(assign, &edit.record());
   }
-  edit.record().clear_gradient_request_number();  // This request and the next concerned the last attempt.
+  edit.record().clear_gradient_request_number();  // This request and the next one were for the previous attempt.
   edit.record().clear_profile_request();
   edit.record().clear_start_from();
   if (assign.has_start_from()) {
@@ -289,7 +289,7 @@ absl::Status Transition::Do(const internal::RecordCheckpoint& record_checkpoint)
   AMPD_ASSIGN_OR_RETURN(const Attempt* attempt, FindAttemptByToken(*record, key));
   AMPD_RETURN_IF_ERROR(CheckCheckpoint(checkpoint, key));
   if (checkpoint.step() <= LastRecordedStep(*record, attempt->number())) {
-    return absl::OkStatus();  // It was recorded earlier, and possibly deleted since then.
+    return absl::OkStatus();  // The checkpoint was recorded earlier, and may have been deleted since.
   }
   AMPD_RETURN_IF_ERROR(RequireOwner(key).status());
   JobEdit edit = Edit(*record);

@@ -33,7 +33,7 @@ struct HistoryCursor {
 std::string ToResumeToken(const HistoryCursor& cursor);
 std::optional<HistoryCursor> FromResumeToken(std::string_view token);
 
-// The most steps in one HistoryItem. It keeps every message far below all size limits.
+// The most steps in one HistoryItem. This limit keeps every message far below all size limits.
 inline constexpr int kMaxStepsInItem = 1024;
 
 // A part of a history that fits into one message. Exactly one of the pointers is set. Immutable, and shared by all

@@ -67,8 +67,9 @@ class MetricStore {
   // Queues telemetry. If the call returns OK, `done` is called exactly once, on the store's thread; otherwise it is
   // never called. Only the sequences of samples are recorded; their content is in the artifact store.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
-  // Appends events of the server. `sequence` of each event is the server's own number for the job; a stored event gets
-  // its position in the job's history instead. Blocks while the queue is full and the disk accepts writes.
+  // Appends events of the server. The `sequence` of each event is its number among the server's events for the job;
+  // when the event is stored, its position in the job's history replaces this number. Blocks while the queue is full
+  // and the disk accepts writes.
   //
   // Nobody else can send these events again. Therefore, while the disk accepts no writes, the events stay queued in
   // order, and the ledger keeps the updates that produced them until Flush says that they are durable.

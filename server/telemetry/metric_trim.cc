@@ -1,4 +1,5 @@
-// Makes a backup's metric store agree with its journal. The store was copied after the journal, so it may have more.
+// Makes a backup's metric store agree with its journal. The store was copied after the journal, so it may have data
+// that the journal does not account for.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -32,7 +32,8 @@ struct TelemetryAppend {
   // The step of the checkpoint from which the attempt started. Later steps of earlier attempts are superseded.
   int64_t from_step = 0;
   v1::TelemetryBatch batch;
-  // Whether nobody will send the telemetry between the stored part and `batch`. If so, an event is stored in its place.
+  // Whether nobody will send the telemetry between the stored part and `batch`. If so, an event is stored in place of
+  // the missing telemetry.
   bool may_have_gap = false;
 };
 
@@ -73,7 +74,8 @@ class MetricWriter {
   // Stores one event in place of the skipped telemetry, if all earlier telemetry is stored. INVALID_ARGUMENT if the
   // range is larger than a batch can be.
   absl::StatusOr<StoredHistory> SkipTelemetry(const TelemetrySkip& skip, absl::Time now);
-  // Stores the server's own events, whose `sequence` is the server's number. Skips events that are already stored.
+  // Stores events of the server. The `sequence` of each is its number among the server's events for the job. Skips
+  // events that are already stored.
   absl::StatusOr<StoredHistory> AppendServerEvents(const std::string& job, const std::vector<v1::Event>& events,
                                                    absl::Time now);
   // Adds the chunk to the attempt's log. A chunk that would leave a gap in the log is not stored, unless it reports the

@@ -39,8 +39,8 @@ class ProgressBoard {
     int64_t num_scale_downs = 0;
     int64_t last_overflow_unix_micros = 0;
     double step_seconds = 0;  // From the end of the attempt's first step to the end of its last one.
-    // Two values about the time of a step divided by its number of samples: the sum over all steps of the attempt, and
-    // the value of the first step.
+    // The time of a step divided by its number of samples. This member is the sum over all steps of the attempt; the
+    // next one is the value of the first step.
     double seconds_per_sample = 0;
     double first_seconds_per_sample = 0;
     // Energy of the attempt in joules: the sum of each step's power, times the time since the previous step. Unset if

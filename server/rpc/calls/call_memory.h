@@ -7,8 +7,8 @@
 namespace ampd::server {
 
 // Whether a call of this method ("ampd.v1.JobService/CreateJob") may use much memory, or some memory for a long time.
-// These are new jobs, estimates, and the streams of clients. Calls of workers do not count, because running jobs would
-// lose their lease if such calls were refused.
+// Such calls create, clone or estimate a job, or open a stream of a client. Calls of workers do not count, because
+// running jobs would lose their lease if their workers' calls were refused.
 bool TakesMuchMemory(std::string_view method);
 
 // Returns OK if a call of this method may begin. If the server's memory is above its limit and the method may take much

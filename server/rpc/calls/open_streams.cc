@@ -15,8 +15,8 @@ void OpenStreams::BeginClosing() {
 }
 
 void OpenStreams::Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream) {
-  // The first call of each function sets a member of the context. EndDenied calls them on another thread than the
-  // stream's, so the stream's thread calls them first.
+  // The first call of each of these two functions sets a member of the context, without a lock. The stream's thread
+  // makes these first calls here, because EndDenied later calls the functions on another thread.
   context->auth_context();
   context->client_metadata();
   const absl::MutexLock lock(&mutex_);

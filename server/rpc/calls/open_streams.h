@@ -19,9 +19,9 @@ namespace ampd::server {
 class OpenStream {
  public:
   virtual ~OpenStream() = default;
-  // Called when the server shuts down. Only streams that may wait for their client without a time limit override it.
-  // Such a stream ends at once if it is waiting, otherwise when it is next about to wait. The owners of the other
-  // streams end those.
+  // Called when the server shuts down. Only streams that may wait for their client without a time limit override this
+  // function. Such a stream ends at once if it is waiting, otherwise when it is next about to wait. The owners of the
+  // other streams end those.
   virtual void OnClosing() {}
   // Called when the caller may no longer call the method. The stream ends with this status as soon as no message is
   // being written.

@@ -25,7 +25,7 @@ class Ticker {
   void Start();
   // Stops the thread. After Stop has returned, there are no more ticks.
   void Stop();
-  // Ticks the object until it is destroyed.
+  // Calls the object's Tick once a second until the object is destroyed.
   void Add(std::weak_ptr<Ticking> ticking);
   size_t num_alive() const;
 

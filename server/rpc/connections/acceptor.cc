@@ -31,7 +31,8 @@ constexpr uint64_t kGreetingBytes = 160;
 constexpr uint64_t kHandshakeBytes = 1'000;
 // The pause before the acceptor retries after it ran out of descriptors.
 constexpr int kRetryMillis = 50;
-// The time between checks for closed connections is kLookMillis while idle. It is never less than kBetweenLooks.
+// The time between checks for closed connections: kLookMillis while the acceptor is idle, and never less than
+// kBetweenLooks.
 constexpr int kLookMillis = 1000;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(50);
 // If sent data stays unacknowledged for this long, the connection ends. gRPC's own listeners use the same value.
@@ -135,8 +136,8 @@ bool Acceptor::HadRoom() {
 void Acceptor::Run() {
   bool is_short = false;
   while (!stopping_) {
-    // If descriptors are short, only `wake_` is polled. The listener would always be readable, so the retries would
-    // have no pause.
+    // If descriptors have run out, only `wake_` is polled. The listener would stay readable because of the waiting
+    // connection, so poll would return at once and the retries would have no pause.
     pollfd waited[] = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     const int num_ready = poll(waited, is_short ? 1 : 2, is_short ? kRetryMillis : kLookMillis);
     if (num_ready == 0) {

@@ -51,15 +51,15 @@ class SocketAcceptor {
   // Closes the listener and removes its file; connections stay open. Idempotent. REQUIRES: not during Restart.
   void Stop();
 
-  // These functions do the same as those of Acceptor. Restart also creates the socket's file again if somebody deleted
-  // it.
+  // Acceptor describes these functions. Restart also creates the socket's file again if somebody deleted it.
   ProbeResult Probe(absl::Duration timeout);
   absl::Status Restart();
   int64_t num_accepts() const { return num_accepts_; }
   const std::string& path() const { return options_.path; }
 
   Acceptor::Counters counters() const;
-  // Does the same as Acceptor::HadRoom.
+  // Returns true if there is capacity for another connection, and no connection was closed or had to wait for lack of
+  // it since the last call.
   bool HadRoom();
 
  private:
