@@ -102,7 +102,8 @@ class Fusion {
       const auto value = node.ValueOf(name);
       return value.has_value() ? TypeOf(*value).dtype == Dtype::kFloat32 : IsMissing(node, name);
     });
-    // The fused node stands behind nodes that follow the norm, so no other node may read or write its statistics.
+    // The fused node takes the place of the last op that it includes, and other nodes may lie between the norm and that
+    // op. So no other node may read or write the norm's statistics.
     const bool owns_statistics =
         std::all_of(std::begin(kStatistics), std::end(kStatistics), [&](std::string_view name) {
           const auto value = node.ValueOf(name);

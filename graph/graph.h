@@ -62,7 +62,7 @@ struct Value {
 using Operand = std::variant<std::monostate, ValueId, std::vector<std::optional<ValueId>>, int64_t, double, bool,
                              std::vector<int64_t>, std::vector<double>, Dtype, std::string, Shape>;
 
-// An argument by its name in the op's schema. Missing arguments have the schema's default.
+// An argument of a node, with its name in the op's schema. An argument that a node lacks has the schema's default.
 struct Argument {
   std::string name;
   Operand operand;

@@ -84,8 +84,8 @@ class InPlacePass {
  private:
   static constexpr int kNone = -1;
 
-  // A value that contains another one as a part, and the view that shows the part. Without a view, both values are the
-  // same memory.
+  // For a value that shows a part of another value's memory: that other value, and the view op that selects the part.
+  // If `view` is null, both values show the same memory as a whole.
   struct Whole {
     ValueId value;
     const Node* view = nullptr;

@@ -36,7 +36,7 @@ bool WritesState(const std::vector<bool>& is_state, const Aliases& aliases, cons
   return row != nullptr && !row->writes.empty() && Trains(*row, node);
 }
 
-// A set of values that something reads, and of the memory that these values show.
+// A set of values that are read, together with the memory in which their elements lie.
 class Reads {
  public:
   explicit Reads(const Aliases& aliases) : aliases_(aliases) {}
@@ -45,7 +45,7 @@ class Reads {
     values_.insert(value.index);
     memory_.insert(aliases_.Of(value));
   }
-  // Whether a result of `node` is in the set, or a value that shows the memory that `node` writes.
+  // Whether the set contains a result of `node`, or a value that shows the memory that `node` writes in place.
   bool Any(const Node& node) const {
     const auto written = WrittenBy(node);
     return (written.has_value() && memory_.contains(aliases_.Of(*written))) ||

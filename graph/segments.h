@@ -11,7 +11,8 @@
 // Activation checkpointing: nodes that run again in the backward pass, so that the tensors they save need not be kept.
 namespace ampd::graph {
 
-// Neighbouring nodes of a graph, [begin, end), that belong to one checkpoint segment, or that belong to none.
+// A range of nodes of a graph, [begin, end). Either all of them belong to the same checkpoint segment, or none of them
+// belongs to any.
 struct Segment {
   size_t begin = 0;
   size_t end = 0;

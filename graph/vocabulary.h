@@ -20,7 +20,7 @@ struct NumberRange {
 // a part of it, such as a column, may hold other numbers than the rest.
 std::optional<NumberRange> NumbersOf(const Graph& model, std::string_view input);
 
-// The number of integers that NumbersOf returns, without the ignored value.
+// The number of integers in the range that NumbersOf returns (num_numbers), without the ignored value.
 std::optional<int64_t> VocabularyOf(const Graph& model, std::string_view input);
 
 // The label that a model's own loss leaves out of its mean: the ignored label of a cross entropy whose target is made

@@ -137,8 +137,8 @@ class PrecisionPass {
   bool WillBeFused(const Node& node) const { return policy_.fuses_layer_norms && node.op == "aten.layer_norm.default"; }
 
   // Keeps a node between casts, for an op that has no "_wide" form: casts its arguments to fp32, computes in fp32, and
-  // rounds the result. A "_wide" form would give the same values, but less memory would be needed: here the fp32
-  // arguments are saved for the backward pass.
+  // rounds the result. The values are those that a "_wide" form would give, but the node needs more memory, because the
+  // fp32 arguments are saved for the backward pass.
   absl::Status KeepBetweenCasts(Node node) {
     if (node.outputs.size() != 1) {
       return UnsupportedField("precision.preset", absl::StrCat(node.op, " has no fp16 form on a CPU"));

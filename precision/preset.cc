@@ -12,8 +12,8 @@ using OptimizerSkip = LossScaleConfig::OptimizerSkip;
 
 constexpr double kNoCap = std::numeric_limits<double>::infinity();  // The scale may grow to infinity.
 
-// Formats with parameters stored below fp32: a parameter that only ops in the format `compute` read is stored in
-// `compute`, with an fp32 master.
+// Formats with parameters stored below fp32: if all ops that read a parameter compute in the format `compute`, the
+// parameter is stored in `compute`, with an fp32 master.
 Formats WithMasters(Dtype compute) { return {.compute = compute, .parameter = compute, .master = Masters::kFloat32}; }
 
 // Formats in which parameters are fp32 and are cast to `compute` in the graph.

@@ -13,8 +13,8 @@ namespace ampd::precision {
 // ResolvedPolicy::fp8_layers.
 void ReplaceByFp8(graph::Node& node, size_t layer, const Fp8Products& products);
 
-// Replaces a cross entropy over at least kManyClasses classes by one that reads logits of any format. Returns false if
-// the node is anything else. `source` is the node's graph.
+// Replaces a cross entropy over at least kManyClasses classes by "ampd.cross_entropy", which reads logits of any format
+// and processes a part of the rows at a time. Returns false if the node is anything else. `source` is the node's graph.
 bool ReplaceByParts(graph::Node& node, const graph::Graph& source);
 
 // Replaces an adaptive average pool that has graph::EqualWindows by an average pool. Returns false if the node is

@@ -8,11 +8,12 @@
 
 namespace ampd::client {
 
-// What a user must have typed, so that an entry of the table of foreign words (commands of other programs) fits.
+// The tables of foreign words list commands of other programs, such as kubectl, that users try in ampctl. This is the
+// condition under which one entry applies to the words that a user has typed.
 struct ForeignEntry {
   std::vector<std::string> fixed;    // words that must be typed as they stand
-  std::vector<std::string> options;  // options that must be typed anywhere behind them
-  bool needs_name = false;           // whether a name must be typed, too
+  std::vector<std::string> options;  // options that must be typed, anywhere after the fixed words
+  bool needs_name = false;           // whether a name must be typed too
   bool needs_file = false;           // whether that name must look like that of a file
   bool needs_script = false;         // whether a word must look like a script
   bool needs_step = false;           // whether the name must have a step, as x@200
@@ -20,12 +21,13 @@ struct ForeignEntry {
 
 ForeignEntry EntryOf(const ForeignWord& word);
 
-// Whether the typed words begin with the fixed ones of `entry` and have its options. The first `num_in_group` of them
-// are the path of a group.
+// Returns whether the typed words begin with the fixed words of `entry` and contain its options. The first
+// `num_in_group` typed words are the path of a command group of ampctl; `entry` must have more fixed words than that.
 bool Fits(const std::vector<std::string>& typed, const ForeignEntry& entry, size_t num_in_group);
 
-// Whether the user has typed the name that the entry needs. `rest` has the words behind the fixed ones, and `names`
-// those of them that are names. A script may have words of its own in front: `python x.py`.
+// Returns whether the user has typed the name or script that the entry needs. `rest` holds the typed words after the
+// entry's fixed words, and `names` those words of `rest` that are names and not options. A script may be any word of
+// `rest`, because it may follow another program: `python x.py`.
 bool HasNameOf(const ForeignEntry& entry, const std::vector<std::string>& names, const std::vector<std::string>& rest);
 
 }  // namespace ampd::client

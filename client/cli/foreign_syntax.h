@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-// What other programs write in another way than ampctl: options with other names, TYPE/NAME, KEY=VALUE.
+// Recognizes and converts the syntax of other programs, such as kubectl and Slurm: options with other names, TYPE/NAME,
+// KEY=VALUE.
 namespace ampd::client {
 
 // Whether the word looks like the name of a file.
@@ -13,7 +14,8 @@ bool LooksLikeFile(const std::string& word);
 // Whether the word is a program or a script, such as train.py, which ampd does not run.
 bool LooksLikeScript(const std::string& word);
 
-// Whether the word is another program, whose own words follow: `kubectl` in `ampctl kubectl get pods`.
+// Whether the word is the name of a program, which that program's own words follow: `kubectl` in `ampctl kubectl get
+// pods`.
 bool IsProgram(const std::string& word);
 
 // Returns the words as the table of foreign words has them, with the options of ampctl where they mean the same, and

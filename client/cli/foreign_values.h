@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
-// Values of options and names that other programs write in another way than ampctl.
+// Converts values of options, and names, from the notation of other programs to the notation of ampctl.
 namespace ampd::client {
 
-// Kinds of values that ForeignValue reads.
+// The kinds of values that ForeignValue converts.
 inline constexpr std::string_view kListFormat = "FORMAT";         // Slurm's columns: %i
 inline constexpr std::string_view kListOrder = "ORDER";           // .metadata.name, or Slurm's -p
 inline constexpr std::string_view kFieldSelector = "SELECTOR";    // status.phase=Running
@@ -14,16 +14,16 @@ inline constexpr std::string_view kInput = "INPUT";               // GitHub, for
 inline constexpr std::string_view kStateToWaitFor = "CONDITION";  // condition=Ready
 inline constexpr std::string_view kServerAddress = "ADDRESS";     // lab:7070, or https://lab
 
-// Returns the words of ampctl that mean the value, such as "--sort name" for the order ".metadata.name". Empty if
-// ampctl has nothing for it.
+// Returns the words that mean the same in a command line of ampctl: "--sort name" for the value ".metadata.name" of the
+// kind kListOrder. Empty if ampctl has no such words.
 std::string ForeignValue(std::string_view kind, const std::string& value);
 
-// Returns the state for which `job wait --for` waits that the value means, such as "RUNNING" for "condition=Ready".
-// Empty if it is none, or means the end of a job.
+// Returns the state to give to `job wait --for` in place of `value`: "RUNNING" for kubectl's "condition=Ready". Empty
+// if `value` means another state, or the end of a job.
 std::string StateToWaitFor(const std::string& value);
 
-// Returns the filter for the states in a list with commas, as other programs call them: "--filter state=queued" for
-// "PD". Empty if one is no state.
+// Returns the option that filters jobs by a comma-separated list of states. The states have the names of other
+// programs: "--filter state=queued" for Slurm's "PD". Empty if a word in the list is not a state.
 std::string FilterForStates(const std::string& words);
 
 // Returns the filter for the jobs of several users. Commas separate the names in `words`. In ampd the kind of an
@@ -41,7 +41,8 @@ std::string FilterForWord(const std::string& word);
 // Whether the word looks like the address of a server, with or without a scheme and a port.
 bool LooksLikeAddress(const std::string& word);
 
-// Returns the address as ampctl takes it: without a scheme and a path, and with PORT in place of a port that lacks.
+// Returns the address in the form that ampctl takes: without a scheme and a path. To an address without a port it
+// appends ":PORT", which the user must replace.
 std::string AsAddress(const std::string& word);
 
 // Whether the text is a number above 1, or ends in one: "2", "gpu:2".

@@ -39,7 +39,8 @@ bool IsOtherFormat(const std::string& value) { return !value.empty() && ForeignV
 bool IsOtherOrder(const std::string& value) { return !value.empty() && ForeignValue(kListOrder, value).empty(); }
 bool IsOtherSelector(const std::string& value) { return ForeignValue(kFieldSelector, value).empty(); }
 
-// Options of other programs without an equivalent. A row holds for all values, or for those that `applies` accepts.
+// Options of other programs that have no equivalent in ampctl. A row holds for all values of the options, or only for
+// those that `applies` accepts.
 constexpr struct {
   const char* command = "";
   const char* options = "";

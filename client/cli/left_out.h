@@ -5,9 +5,9 @@
 
 namespace ampd::client {
 
-// Returns what the user has to know about those options of another program that have no equivalent in ampctl, so that
-// the answer leaves them out: "; -p is left out: the server has one queue". `words` are the user's, from the command of
-// the other program on. Empty if there are no such options.
+// Some options of other programs have no equivalent in ampctl, so the advice to the user omits them. Returns the end of
+// the advice, which says so: "; -p is left out: the server has one queue". `words` are the user's words, from the other
+// program's command on. Empty if they have no such options.
 std::string OptionsLeftOut(const std::vector<std::string>& words);
 
 }  // namespace ampd::client

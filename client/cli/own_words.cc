@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// The user's own words that an answer keeps.
+// The names and options that the user has typed, and that the suggested command line repeats.
 struct OwnWords {
   struct Option {
     const CLI::Option* option;
@@ -36,7 +36,8 @@ const CLI::Option* OwnOption(const CLI::App& command, const std::string& name) {
   return FindOption(&command, name.substr(is_long ? 2 : 1), is_long);
 }
 
-// Returns the option of `command` that `name` is, or is called in other programs; null if there is none.
+// Returns the option of `command` with this name or, if there is none, the option that other programs call by this
+// name. Null if there is neither.
 const CLI::Option* OptionMeant(const CLI::App& command, const std::string& name) {
   if (const CLI::Option* const own = OwnOption(command, name); own != nullptr) {
     return own;
@@ -49,7 +50,8 @@ std::string WrittenName(const CLI::Option& option) {
   return option.get_snames().empty() ? "--" + option.get_lnames().front() : "-" + option.get_snames().front();
 }
 
-// Whether the option's own checks accept the value. Other programs have other values, such as --for=condition=complete.
+// Whether the option's own checks accept the value. Some values of other programs fail them, such as condition=complete
+// for --for.
 bool Accepts(const CLI::Option& option, std::string value) {
   auto* const checked = const_cast<CLI::Option*>(&option);  // CLI11 has no constant access to the checks.
   for (int index = 0;; ++index) {
@@ -65,7 +67,7 @@ bool Accepts(const CLI::Option& option, std::string value) {
   }
 }
 
-// Whether the value of an option that the command does not have is the next word. The file of `delete -f FILE` is one.
+// Whether an option that the command does not have takes the next word as its value, as -f does in `delete -f FILE`.
 bool IsValueBehind(const CLI::App& command, const std::string& name) {
   const CLI::App* root = &command;
   while (root->get_parent() != nullptr) {
@@ -74,7 +76,8 @@ bool IsValueBehind(const CLI::App& command, const std::string& name) {
   return TakesNextWord(name) || name == "-f" || name == "--filename" || TakesValueInAmpctl(*root, name);
 }
 
-// Reads the words behind a foreign word as words of ampctl's own `command`.
+// Splits the words that the user has typed after a command of another program into names and options of ampctl's
+// `command`.
 OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
   OwnWords own;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -134,7 +137,7 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
   return own;
 }
 
-// Takes the option out of the user's own; returns its value, or "" if the user did not give it.
+// Removes the option from `own` and returns its value; "" if the user did not give the option.
 std::string TakeOption(const CLI::Option* option, OwnWords* own) {
   const auto given = std::find_if(own->options.begin(), own->options.end(),
                                   [option](const OwnWords::Option& one) { return one.option == option; });
@@ -146,7 +149,7 @@ std::string TakeOption(const CLI::Option* option, OwnWords* own) {
   return value;
 }
 
-// Joins several filters, which the user gave with options of their own, to one.
+// Combines all --filter options in `own` into one, whose filter joins theirs with AND.
 void JoinFilters(OwnWords* own) {
   const std::string filter = "--filter ";
   Words terms;
@@ -165,8 +168,8 @@ void JoinFilters(OwnWords* own) {
 
 bool MayBeLeftOut(const std::string& placeholder) { return placeholder.front() == '['; }
 
-// Puts the user's names in place of the placeholder into `result`: all names if it is the only place of a command that
-// takes many, and otherwise the next one.
+// Moves names from `own` to the end of `result`, in place of the placeholder: all names if `takes_all`, otherwise the
+// first one. If there are no names, appends the placeholder itself, unless it may be left out.
 void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Words* result) {
   if (own->names.empty()) {
     if (!MayBeLeftOut(placeholder)) {
@@ -199,7 +202,8 @@ void MoveFileToFront(OwnWords* own) {
   }
 }
 
-// Takes the address of a server out of the user's names; returns "" if there is none.
+// Removes the first of the user's names that looks like a server's address, and returns that address; "" if there is
+// none.
 std::string TakeAddress(OwnWords* own) {
   const auto address = std::find_if(own->names.begin(), own->names.end(), LooksLikeAddress);
   if (address == own->names.end()) {
@@ -210,7 +214,7 @@ std::string TakeAddress(OwnWords* own) {
   return taken;
 }
 
-// Takes the first number out of the user's names; returns "" if there is none.
+// Removes the first of the user's names that is a number, and returns that number; "" if there is none.
 std::string TakeNumber(OwnWords* own) {
   const auto number = std::find_if(own->names.begin(), own->names.end(), [](const std::string& name) {
     return std::all_of(name.begin(), name.end(), absl::ascii_isdigit);

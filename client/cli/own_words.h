@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-// Writes commands of ampctl with the words that a user has typed behind a word of another program.
+// Writes the command line of ampctl that a user probably wanted, with the names and options that the user has typed
+// after a command of another program.
 namespace ampd::client {
 
-// Returns how the command is called, with the words that stand for what it needs: "job submit -f FILE", "checkpoint
-// download JOB[@STEP] [FOLDER]". A word in [...] may be left out.
+// Returns the command's path with its required options and its positional arguments, whose values are placeholders:
+// "job submit -f FILE", "checkpoint download JOB[@STEP] [FOLDER]". A placeholder in [...] may be left out.
 std::string CallOf(const CLI::App& command);
 
 // Returns the whole command line that the user probably wanted: "ampctl job cancel j-123" for the text "job cancel ID"
@@ -16,23 +17,25 @@ std::string CallOf(const CLI::App& command);
 // `words`, and a placeholder in [...] without a name is left out. Options in `words` that the command has are appended.
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words);
 
-// Returns those of `words` that are names, neither options nor values of options, when `command` reads them.
+// Returns the words that are names if `command` reads `words`: those that are neither options nor values of options.
 std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words);
 
-// Returns the value that `words` have for an option of the command, such as "--tenant"; empty if they have none. A
-// value that needs quotes in a shell has them.
+// Returns the value that `words` give to an option of the command, such as "--tenant"; empty if they give none. The
+// value is in quotes if a shell needs them.
 std::string OwnValue(const CLI::App& command, const std::string& option, const std::vector<std::string>& words);
 
 // Whether the command takes several names, such as `ampctl job cancel ID...`.
 bool TakesManyNames(const CLI::App& command);
 
-// Whether the word stands for a word of the user: it has capital letters and no others.
+// Whether the word is a placeholder, such as ID, for a word of the user: all its letters are capitals, except in the
+// endings "@best" and "@newest".
 bool IsPlaceholder(const std::string& word);
 
-// Whether an option of any of ampctl's commands with this name takes a value. REQUIRES: `app` is ampctl itself.
+// Whether ampctl itself or, for a long name, any of its commands has an option with this name that takes a value.
+// REQUIRES: `app` is ampctl itself.
 bool TakesValueInAmpctl(const CLI::App& app, const std::string& option);
 
-// Returns the command to which the first words of `text` lead.
+// Returns the command that the first words of `text` name: `ampctl job cancel` for "job cancel ID".
 const CLI::App* CommandOf(const CLI::App& root, const std::string& text);
 
 }  // namespace ampd::client

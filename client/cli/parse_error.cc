@@ -51,9 +51,10 @@ int NumRequiredPositionals(const CLI::App& command) {
           .size());
 }
 
-// Returns the command line with the words of `read` that stand where the command takes none, or takes other ones, as
-// the values of the missing options, such as `ampctl job submit -f job.yaml` for `ampctl job submit job.yaml`. Words
-// that the command needs stay where they are. Empty if there is no such word.
+// Corrects a command line that has the values of the options `missing` but not the options: returns `ampctl job submit
+// -f job.yaml` for `ampctl job submit job.yaml`. Of the positional words in `read`, as many as the command requires
+// stay where they are, and the words after them become the values. Empty if the command line can't be corrected in this
+// way.
 std::string WithOptions(const ReadWords& read, const std::vector<const CLI::Option*>& missing,
                         const std::vector<std::string>& words) {
   const CLI::App& command = *read.command;
@@ -127,7 +128,7 @@ std::string WrongCount(const CommandTree& tree, const CLI::ParseError& error, co
   return absl::StrCat(FullName(*read.command), " got an option with too few or too many values");
 }
 
-// Explains a flag that was given a value; empty if there is none.
+// Returns the error text for a flag that was given a value; empty if no flag was.
 std::string FlagWithValue(const CLI::App& command, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
@@ -154,8 +155,8 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
 
-// Returns the message of one of our checks. It begins with the name that the parser has for the argument, which is
-// replaced by the name that the help shows.
+// Returns the message of the check that a value did not pass. The message begins with the parser's name for the
+// argument; this function replaces it by the name that the help shows.
 std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, const CLI::App& command) {
   const std::string what = error.what();
   for (const CLI::Option* option : OptionsOf(command)) {

@@ -6,7 +6,8 @@
 namespace ampd::client {
 namespace {
 
-// A thing. `word` stands for it in the table of foreign words, and `group` is its command group; empty: it has none.
+// A name that users give to a kind of thing, such as "pods" for jobs. `word` stands for this kind in the table of
+// foreign words, and `group` is the command group for this kind; empty: there is none.
 struct Thing {
   std::string_view name;
   std::string_view word;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-// What users call the things of ampctl, such as "pods" for jobs.
+// The names that users of other programs give to kinds of things, such as "pods" for jobs.
 namespace ampd::client {
 
 // Whether the word is the name of a kind of thing.

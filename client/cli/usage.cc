@@ -113,7 +113,7 @@ bool TakesCheckpoint(const CLI::App& command) {
   });
 }
 
-// Returns the words behind the command's name, without an option and its value.
+// Returns the words after the command's name, except `option` and its value.
 std::vector<std::string> WordsWithout(const std::string& option, const CLI::App& command,
                                       const std::vector<std::string>& words) {
   const auto name = std::find(words.begin(), words.end(), command.get_name());
@@ -130,7 +130,8 @@ std::vector<std::string> WordsWithout(const std::string& option, const CLI::App&
   return rest;
 }
 
-// Returns the command line with the file to write as an argument in place of an option; empty if it has none.
+// Corrects a command line that names the file to write as the value of an option: returns the command line with the
+// file as a positional argument. Empty if the command takes no such argument, or no option has a file.
 std::string WithFile(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   constexpr const char* kFileOptions[] = {"-o", "--output", "--out",    "--output-file", "--dest",
                                           "-f", "--file",   "--folder", "--dir",         "--output-dir",
@@ -148,7 +149,8 @@ std::string WithFile(const ReadWords& read, const std::string& unknown, const st
   return "";
 }
 
-// Returns the command line with a checkpoint's step in the checkpoint's name; empty if the step is no option.
+// Corrects a command line that gives a checkpoint's step as --step 200: returns the command line with the step in the
+// checkpoint's name, JOB@200. Empty if the line has no such option, or the command takes no checkpoint.
 std::string WithStep(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   const std::string step = ValueAfter("--step", words);
   if (unknown != "--step" || step.empty() || !TakesCheckpoint(*read.command)) {
@@ -161,8 +163,8 @@ std::string WithStep(const ReadWords& read, const std::string& unknown, const st
   return CommandLine(FullName(*read.command), line);
 }
 
-// Returns --set with a word such as train.steps=3 that stands without it, or with the two words of `--set train.steps
-// 3`; empty if there are no such words.
+// Returns "--set train.steps=3" if the user has typed train.steps=3 without --set, or `--set train.steps 3` without the
+// equals sign. Empty if the user has typed neither.
 std::string WithSet(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   if (!unknown.empty() || FindOption(read.command, "set", /*is_long=*/true) == nullptr) {
     return "";
@@ -179,8 +181,8 @@ std::string WithSet(const ReadWords& read, const std::string& unknown, const std
   return word == read.positionals.end() ? "" : "--set " + *word;
 }
 
-// Returns the command line that was probably meant by an option of other programs, or by a value that stands in the
-// wrong place; empty if there is none.
+// Returns what the user probably meant by an option of another program, or by a value in the wrong place. This is a
+// whole command line, or only an option such as "--sort loss,desc". Empty if there is no such option or value.
 std::string LineMeant(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   if (const std::string line = WithFile(read, unknown, words); !line.empty()) {
     return line;
@@ -208,8 +210,8 @@ std::string OptionMeant(const std::string& unknown, const CLI::App& command) {
   return meant.empty() ? Nearest(unknown, known) : meant;
 }
 
-// Returns what to do in place of an unknown option, or of a word that the command does not take; empty if there is
-// nothing to say. A word behind `list` may be a name: `job list x`.
+// Returns a sentence that says what to do instead of an unknown option, or of a word that the command does not take;
+// empty if there is none. A word after `list` may be a name: `job list x`.
 std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::string& unknown,
                      const std::string& value) {
   const std::string path = PathOf(*read.command);
@@ -220,7 +222,7 @@ std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::str
   return is_name ? AdviceOnName(root, path.substr(0, path.find(' ')), read.positionals) : answer;
 }
 
-// Returns the root of the commands.
+// Returns the command that contains all others: ampctl itself.
 const CLI::App& RootOf(const CLI::App& app) {
   const CLI::App* root = &app;
   while (root->get_parent() != nullptr) {
@@ -229,7 +231,7 @@ const CLI::App& RootOf(const CLI::App& app) {
   return *root;
 }
 
-// Returns advice on the words of which the first names no command of `group`; empty if there is none.
+// Returns advice on `rest`, whose first word is not a command of `group`; empty if there is no advice.
 std::string AdviceOnWords(const CLI::App& group, const std::vector<std::string>& rest) {
   const std::vector<std::string> after(rest.begin() + 1, rest.end());
   if (rest[0] == "help") {

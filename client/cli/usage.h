@@ -9,7 +9,8 @@
 // Help and usage errors of the command line.
 namespace ampd::client {
 
-// Makes the usage lines of the help name the required options. Subcommands that are added later have such lines, too.
+// Makes the usage lines of the help name the required options, also those of subcommands that are added after this
+// call.
 void UseOwnUsageLine(CLI::App* root);
 
 // Adds the last part of each command's help text: its examples, its formats, and where to find the options that all
@@ -20,9 +21,9 @@ void AddFooters(const CommandTree& tree);
 // the exit code.
 int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, char** argv);
 
-// Prints a usage error for `unknown`, one of `words` and no command of `group`, with the command to type instead: the
-// one that users of similar programs mean by it (foreign_words.h), or the one with the most similar name. Returns the
-// exit code. `topics`: texts of `ampctl help` that the word may name too.
+// Prints a usage error for `unknown`, a word of the command line `words` that is not a command of `group`. Also prints
+// the command to type instead: the one that users of similar programs mean by the word (foreign_words.h), or the one
+// with the most similar name. Returns the exit code. `topics`: topics of `ampctl help` that the word may name too.
 int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& words, const std::string& unknown,
                        const std::vector<std::string>& topics = {});
 

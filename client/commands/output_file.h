@@ -29,7 +29,7 @@ absl::Status CheckOutputFile(const std::string& path, bool replace);
 absl::Status AsOutputError(const absl::Status& status);
 
 // For a command that writes `path` and also reads other files. If the message says that `path` cannot be created or
-// written, changes the code like AsOutputError. Returns all other errors unchanged.
+// written, changes the code to FAILED_PRECONDITION. Returns all other errors unchanged.
 absl::Status ErrorOfFile(const std::string& path, const absl::Status& status);
 
 // Returns the error for an existing file that the command does not replace.

@@ -4,22 +4,22 @@
 
 #include <span>
 
-// What the server demands of the values of fields, as docs/job-file.md says it. The table, field_limits_table.cc, is
-// made together with that page, by asking admission.
+// The limits that the server sets for the values of a job file's fields, and the defaults. A test generates the table
+// (field_limits_table.cc) and the page docs/job-file.md together, by trying which values the server accepts.
 namespace ampd::client {
 
 struct FieldLimits {
   const char* field;   // its full name: "ampd.v1.TrainSpec.steps"
   const char* limits;  // such as "1 to 1000"; empty: unknown, or different ones in different jobs
-  // Whether the server treats 0, an empty text or an empty list as "not set", because it is not a valid value here.
-  // value. A message on the wire cannot tell the two, but a job file can.
+  // Whether the server treats 0, an empty text or an empty list as "not set", because it is not a valid value here. A
+  // message on the wire cannot distinguish the two, but a job file can.
   bool is_unset_if_zero;
   const char* default_value;  // what the server fills in; empty: it depends on other fields
 };
 
 std::span<const FieldLimits> AllFieldLimits();
 
-// Returns null if the field has no limits and no default that is worth a line of the table.
+// Returns the limits of the field; null if the table has no line for it.
 const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace ampd::client

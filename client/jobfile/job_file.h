@@ -22,15 +22,16 @@ struct JobFile {
   // The position in the source at which each field of `spec` was set. The key is the field's path
   // ("model.lenet.widths[1]"), in the names that users know and in those of the proto.
   std::map<std::string, SourceMark> marks;
-  // Characters of the source that look like ASCII. They are explained with the problems that they cause.
+  // Characters of the source that are not ASCII but look like ASCII. The messages about problems mention those that
+  // cause them.
   std::vector<LookAlike> look_alikes;
   // The fields of the file that overrides replaced.
   std::vector<Replacement> replaced;
 };
 
-// Reads `text` after it has applied each override "path=value" in turn. `source` is the file's name in messages. An
-// override of one member of a oneof replaces the member that the file sets. A `name` that is not empty is that of
-// --name, and replaces the name in the file.
+// Parses `text`, applies the overrides "path=value" to it one after the other, and reads the result. `source` is the
+// file's name in messages. An override of one member of a oneof replaces the member that the file sets. `name` is the
+// value of --name; unless it is empty, it replaces the name in the file.
 JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                     const std::string& name = "");
 

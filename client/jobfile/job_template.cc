@@ -19,7 +19,8 @@ constexpr char kHead[] =
 #   change a field: ampctl job submit -f FILE --set train.steps=500
 )";
 
-// Puts the comments behind fields into one column.
+// Aligns the comments that follow fields in one column. A comment after a field that reaches beyond this column stays
+// where it is.
 std::string WithAlignedComments(const std::string& text) {
   constexpr size_t kColumn = 34;
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -42,7 +43,8 @@ std::vector<std::string> NamesOf(const Entries& entries) {
   return names;
 }
 
-// Pixels are mapped to numbers with a mean near 0, or for a GAN to the range of the generator's images, -1 to 1.
+// Returns the fields `mean` and `std`, by which pixels are mapped to numbers from -1 to 1; a GAN's generator makes
+// images in that range. For an exported model, the numbers are from 0 to 1.
 std::string MappingFor(const std::string& model, const std::string& data) {
   if (model == "exported") {
     return "mean: [0]                   # pixels become (value / 255 - mean) / std; one number, or one per channel\n"
@@ -66,7 +68,7 @@ std::string DataSection(const ModelPart& model, const DataPart& data) {
                       "                 # samples per step, over all micro-batches\n");
 }
 
-// Whether the server would accept the name. It needs no quotes in YAML then.
+// Whether the server would accept the name of a job. Such a name needs no quotes in YAML.
 bool IsJobName(const std::string& name) {
   constexpr size_t kMaxBytes = 63;
   return !name.empty() && name.size() <= kMaxBytes && name.front() >= 'a' && name.front() <= 'z' &&

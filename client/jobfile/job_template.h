@@ -5,10 +5,11 @@
 
 #include "absl/status/statusor.h"
 
-// Job files to start from: complete, with comments, and accepted by the server as they are.
+// Makes job files for users to start from. These files are complete, have comments, and are accepted by the server as
+// they are.
 namespace ampd::client {
 
-// The kinds of models and of data, by their names in a job file ("resnet", "npz").
+// Return the kinds of models and of data that JobTemplate knows, by their names in a job file ("resnet", "npz").
 std::vector<std::string> TemplateModels();
 std::vector<std::string> TemplateData();
 

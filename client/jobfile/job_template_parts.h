@@ -7,14 +7,15 @@
 // The texts from which JobTemplate (job_template.h) puts a job file together.
 namespace ampd::client {
 
-// What a model of images needs to know of a data set. No channels: the data are no images.
+// The facts about a data set of images that a model depends on. If `channels` is 0, the data are not images.
 struct ImageFacts {
   int channels = 0;
   int size = 0;  // height and width, in pixels
   int classes = 0;
 };
 
-// A kind of data: the member of data.train, and that of data.eval. MAPPING stands for the fields that map pixels.
+// A kind of data, with the texts of its sections in data.train and data.eval. In them, MAPPING stands for the fields
+// that map pixels to numbers.
 struct DataPart {
   const char* name = "";
   ImageFacts images = {};
@@ -22,7 +23,8 @@ struct DataPart {
   const char* eval = "";
 };
 
-// A model, and how it is usually trained. CHANNELS, SIZE, CLASSES and FEATURES stand for numbers of the data.
+// A model, and how it is usually trained. In `text`, CHANNELS, SIZE, CLASSES and FEATURES stand for numbers that depend
+// on the data.
 struct ModelPart {
   const char* name = "";
   const char* text = "";

@@ -59,7 +59,7 @@ std::string OptionOf(const Problem& problem) {
   return source.starts_with("--set ") ? "--set" : source == "--name" ? source : "";
 }
 
-// Says what to correct, and what to do then.
+// Returns the sentence that says what the user should correct, and what to do after that.
 std::string AdviceText(const std::vector<Problem>& problems, const ProblemAdvice& advice) {
   std::set<std::string> options;
   for (const Problem& problem : problems) {

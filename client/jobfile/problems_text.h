@@ -8,7 +8,7 @@
 
 namespace ampd::client {
 
-// What the text says below the problems.
+// The advice that ProblemsText puts below the problems.
 struct ProblemAdvice {
   // The command line to use when the file is correct, such as "ampctl estimate -f job.yaml"; empty if the same line
   // can't be used again, because it reads standard input.
@@ -21,7 +21,8 @@ struct ProblemAdvice {
 // then how many more there are.
 std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvice& advice);
 
-// Adds to the problem which look-alike of an ASCII character is in the text that it quotes.
+// If the problem's message quotes a character that only looks like an ASCII character, adds an explanation of this
+// character to the message.
 void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem);
 
 }  // namespace ampd::client

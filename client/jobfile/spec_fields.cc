@@ -180,7 +180,8 @@ std::string NearestPreset(const std::string& name) {
   if (std::find(presets.begin(), presets.end(), usual) != presets.end()) {
     return usual;
   }
-  // A preset that copies one of another project begins with the project's name: "apex-o1", "keras-mixed-float16".
+  // If a preset copies a preset of another project, its name begins with that project's name: "apex-o1",
+  // "keras-mixed-float16".
   const std::string own = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
   const auto copy = std::find_if(presets.begin(), presets.end(), [&own](const std::string& preset) {
     return !own.empty() && preset.ends_with("-" + own);

@@ -122,7 +122,7 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
   return std::nullopt;
 }
 
-// Puts a number of bytes, with or without a unit.
+// Parses a number of bytes, with or without a unit, and stores it in the field.
 std::optional<ScalarRefusal> PutByteCount(const std::string& text, const Target& target) {
   int64_t value = 0;
   if (const std::optional<int64_t> bytes = ParseByteCount(text); bytes.has_value()) {

@@ -9,7 +9,7 @@
 
 namespace ampd::client {
 
-// The largest number of bytes that an error quotes of a text in a job file.
+// An error message quotes at most this many bytes of a text from a job file.
 inline constexpr size_t kMaxShownText = 60;
 
 // Why a text is not a valid value of a field. `message` completes a sentence that begins with the field's path: "must

@@ -26,8 +26,9 @@ std::optional<std::string> RefusedText(const std::string& description) {
              : std::nullopt;
 }
 
-// Returns what the server says of the value of an unset field, 0 or an empty text, as words about the field: "is not
-// set; it must be 1 to 9" for "is 0; must be 1 to 9". Empty if the description has another form.
+// The server describes a field that is not set as one with the value 0 or an empty text. Returns the description of
+// such a field with other words: "is not set; it must be 1 to 9" for "is 0; must be 1 to 9". Empty if the description
+// has another form.
 std::string AsUnset(absl::string_view description) {
   const bool is_unset = absl::ConsumePrefix(&description, "is 0; ") || absl::ConsumePrefix(&description, "is \"\"; ");
   return is_unset && absl::StartsWith(description, "must be ") ? absl::StrCat("is not set; it ", description) : "";

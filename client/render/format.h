@@ -30,7 +30,7 @@ std::string ClipTo(std::string_view text, int width);
 // Returns the text on one line, with control characters escaped (OneLine of base/text.h), so that a name or message
 // cannot control the terminal.
 std::string Printable(std::string_view text);
-// Like Printable, but keeps line breaks and tabs.
+// Returns the text with control characters escaped, except line breaks and tabs.
 std::string PrintableLines(std::string_view text);
 // Return a text with control characters escaped, in one line or in several. Keep the colours of Palette, for a text
 // that ampctl has composed. Parts from other programs must already be escaped by Printable, because they could contain

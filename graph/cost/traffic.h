@@ -21,8 +21,8 @@ struct StepTraffic {
 //   * a batch norm in training mode reads its input, and in the backward pass its gradient too, once for the sums over
 //     the batch and once for the result,
 //   * a fused batch norm with an addition and a ReLU writes one bit per element for the backward pass, which reads it.
-//     The backward pass of a norm with two results reads both gradients once, and then once the masked sum of them,
-//     which it has written as the gradient of the addend,
+//     If such a norm has two results, its backward pass reads the gradients of both once, and writes their masked sum
+//     as the gradient of the addend; then it reads this sum once,
 //   * a gradient that is added to an earlier one of the same value is read and the sum is written,
 //   * "ampd.cross_entropy" over bf16 logits: if `has_loss_kernels`, each pass reads the logits once, and the backward
 //     pass writes their gradient over them; otherwise LibTorch's ops process a part of the rows at a time, in fp32.

@@ -274,8 +274,8 @@ class Einsum {
   }
 
  private:
-  // Emits an op that returns the whole operand unchanged. So the result belongs to an op, which a policy may lower, and
-  // not to an input.
+  // Emits an op that returns the whole operand unchanged. The einsum's result must be computed by an op, because a
+  // policy may lower the dtype of an op but not that of an input.
   static Tensor Whole(const Tensor& operand, Decomposition& parts) {
     Dims order(operand.shape.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr char kOwnSuffix[] = "@eval";
 
-// Compares constants by content, within the limits that OwnConstants states.
+// Compares constants by content. Limits how many constants and bytes it compares (see OwnConstants in the header).
 class Comparison {
  public:
   explicit Comparison(const ZipArchive& archive) : archive_(archive) {}

@@ -18,7 +18,7 @@ inline constexpr char kTypeAs[] = "aten.type_as.default";
 // one name: "aten.to.device" becomes "aten.to.dtype".
 std::string OpOf(const ExportedNode& node);
 
-// For messages: "aten.sort.default of model.pool (net.py:31)".
+// Describes the node for messages: "aten.sort.default of model.pool (net.py:31)".
 std::string Where(const ExportedNode& node);
 
 // The message for a node with an op that is not allowed in models. Long names from the file are cut.

@@ -312,8 +312,8 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   MemoryEstimate estimate = lasting_;
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
-    // Where the inputs of the next step arrive while this step reads its own; and the input of a step that runs op by
-    // op, not from the recorded CUDA graph.
+    // Add the buffer into which the inputs of the next step are copied while this step reads its own. Also add the
+    // input of one micro-batch, for a step that runs op by op and not as the recorded CUDA graph.
     estimate.inputs += (setup_.num_micro_batches + 1) * InputBytes(batch_size);
   }
   const graph::RunMemory run = graph::EstimateRun(phase.fused.has_value() ? *phase.fused : phase.program, batch_size,

@@ -1,13 +1,14 @@
 #pragma once
 
-// The answers to commands of other programs. Many words of many programs have the same answer.
+// The answers to users who try commands of other programs, such as kubectl, in ampctl. Many commands have the same
+// answer.
 namespace ampd::client {
 
 // What to type in place of a command of another program.
 struct ForeignAnswer {
   const char* purpose;  // what it is for: "list jobs"
-  // The command that does it, after "ampctl"; ID, NAME and FILE stand for the user's own words. Empty: there is none,
-  // and `purpose` is the whole answer.
+  // The command to type after "ampctl". In it, ID, NAME and FILE stand for the user's own words. If it is empty, there
+  // is no such command, and `purpose` is the whole answer.
   const char* command;
 };
 
@@ -104,7 +105,7 @@ inline constexpr ForeignAnswer kStartWorker = {
 inline constexpr ForeignAnswer kStopWorker = {
     "to stop a worker, end its program ampd-worker; to move its jobs away first: ampctl worker drain NAME", ""};
 
-// The server, and who may use it.
+// Answers about the server, and about who may use it.
 inline constexpr ForeignAnswer kDev = {"start a server and a worker on this machine", "dev"};
 inline constexpr ForeignAnswer kStopDev = {"press Ctrl-C in the terminal in which ampctl dev runs", ""};
 inline constexpr ForeignAnswer kNoControl = {

@@ -5,7 +5,8 @@
 #include "client/cli/tables/foreign_answers.h"
 #include "client/cli/tables/missing_things.h"
 
-// The tables of foreign words (foreign_words.h), one per origin.
+// The tables of foreign words, which are commands of other programs that users try in ampctl (foreign_words.h). There
+// is one table per origin, such as kubectl.
 namespace ampd::client {
 
 // Words that users of another program type, and the answer to them.
@@ -24,7 +25,7 @@ std::span<const ForeignRow> CommonVerbRows();
 std::span<const ForeignRow> ToolRows();
 // Words in ampctl's own groups, such as "job stop".
 std::span<const ForeignRow> GroupRows();
-// A name in place of a group's command: the first word is the group, and the second stands for the name.
+// Rows for a command group that is followed by a name in place of a command, such as "checkpoint ID".
 std::span<const ForeignRow> NameRows();
 
 }  // namespace ampd::client

@@ -1,4 +1,4 @@
-// Words that stand where ampctl's own groups have a command.
+// Words that users type in place of a command of one of ampctl's own groups, such as "describe" in "job describe".
 #include "client/cli/tables/foreign_word_tables.h"
 
 namespace ampd::client {
@@ -92,7 +92,7 @@ constexpr ForeignRow kGroupRows[] = {
     {"context switch", kUseContext},
 };
 
-// What the name of a group means that is followed by a word which is no command of it.
+// The meaning of a command group that is followed by a name or file in place of one of its commands.
 constexpr ForeignRow kNameRows[] = {
     {"job ID", kShowJob},
     {"job FILE", kSubmit},

@@ -34,7 +34,7 @@ constexpr ForeignRow kKubectlRows[] = {
     {"describe artifact", kListFiles},
     {"describe policy", kShowPolicy},
     {"describe context", kShowContext},
-    // What a word stands for that is no thing of ampctl.
+    // Kinds of things that have no command group in ampctl.
     {"kind", kNoSuchThing},
     {"service", kNoServices},
     {"secret", kNoSecrets},

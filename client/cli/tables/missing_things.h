@@ -2,7 +2,7 @@
 
 #include "client/cli/tables/foreign_answers.h"
 
-// The answers to commands of other programs that do what ampd does not do. Each says what ampd has instead.
+// The answers to commands of other programs for which ampd has no equivalent. Each answer says what ampd has instead.
 namespace ampd::client {
 
 inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing like it (what it has: ampctl --help)", ""};

@@ -1,4 +1,4 @@
-// docker and tools for training. The first word of a row is the program whose words the row has.
+// Commands of docker and of tools for training. The first word of a row is the program to which the other words belong.
 #include "client/cli/tables/foreign_word_tables.h"
 
 namespace ampd::client {

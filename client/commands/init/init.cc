@@ -30,7 +30,7 @@ struct InitOptions {
   bool replace = false;
 };
 
-// Whether the descriptor is that of a regular file, as it is behind `>` in a shell.
+// Whether the descriptor refers to a regular file, as standard output does if the shell command ends in `> FILE`.
 bool WritesToFile(int descriptor) {
   struct stat status = {};
   return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);

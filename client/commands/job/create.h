@@ -23,7 +23,8 @@ void ReportAccepted(Session* session, const v1::Job& job);
 // If the job is queued and no available worker could run it, prints a warning with the reason and advice. Prints
 // nothing if the server does not answer.
 void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job& job);
-// The same for a job that was only checked, and whose `pending` says why it would wait.
+// Prints a warning with the reason and advice if no available worker could run the job, which the server has only
+// checked and not created. `checked.pending()` has the reason.
 void WarnIfNoWorkerWouldFit(const Session& session, const v1::Job& checked);
 
 struct CloneOptions {

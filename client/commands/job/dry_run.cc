@@ -73,7 +73,8 @@ std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::Esti
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
 }
 
-// Returns a sentence that says that the memory of the exported model is unknown, and until when or why.
+// Returns a sentence that says that the memory of the exported model is unknown, with the reason or with what must
+// happen first.
 std::string UnknownMemory(const v1::JobSpec& spec, const absl::Status& status) {
   if (spec.model().exported().artifact().empty()) {
     return "Memory of a step: unknown until a worker reads the model's file";

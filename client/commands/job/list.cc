@@ -102,8 +102,8 @@ absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, con
   return listing;
 }
 
-// Returns the term as a filter has it, for one that is written as in other programs: "state=running" for
-// "state:running" and "owner=ann" for "user=ann". Empty if the term is not such a one.
+// Converts a filter's term from the notation of other programs: returns "state=running" for "state:running" and
+// "owner=ann" for "user=ann". Empty if the term is not in such a notation.
 std::string MeantTerm(const std::string& term) {
   const size_t end = term.find_first_of(":=!");
   const std::string column = term.substr(0, end);

@@ -62,9 +62,9 @@ bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
          });
 }
 
-// Adds what the server refuses of the fields that could be read, so that the user sees all problems of the file at
-// once. Adds nothing if the server does not answer. `has_weights`: the command line names weights, which the file
-// lacks.
+// Asks the server to check the fields that could be read, and adds the violations that the server reports, so that the
+// user sees all problems of the file at once. Adds nothing if the server does not answer. `has_weights`: the command
+// line names the weights, so it is no problem that the file lacks them.
 void AddWhatServerRefuses(Session* session, bool has_weights, SubmittedFile* submitted) {
   const auto client = session->Client();
   if (!client.ok()) {

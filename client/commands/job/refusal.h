@@ -29,8 +29,9 @@ struct SubmittedFile {
   LocalModel model = {};
 };
 
-// Reads the job file. If it can't be read or has problems, prints them and returns the exit code. To the problems of a
-// file belongs what the server refuses of its other fields; for that the server is asked once, without retries.
+// Reads the job file. If the file can't be read or has problems, prints them and returns the exit code. If some fields
+// of a file have problems, asks the server once, without retries, to check the other fields, and prints its violations
+// too.
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
 // Prints which fields of an accepted file the overrides have replaced as a whole, such as a choice of another

@@ -31,7 +31,8 @@ struct WaitOptions {
 
 std::vector<std::string> StatesToWaitFor() { return {"RUNNING", "PAUSED"}; }
 
-// Accepts a state in upper or lower case. A text of kubectl's, such as condition=running, is answered with the state.
+// Accepts a state in upper or lower case. For a condition as kubectl has it, such as condition=running, returns an
+// error that suggests the state.
 std::string CheckState(const std::string& text) {
   const std::string word = absl::AsciiStrToUpper(text.substr(text.rfind('=') + 1));
   const Check is_state = OneOf(StatesToWaitFor());
