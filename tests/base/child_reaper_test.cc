@@ -22,7 +22,7 @@ pid_t StartChild() {
   return pid;
 }
 
-// Kills the process and returns when it has ended but has not been reaped, so that it is a zombie.
+// Kills the process and waits until it has ended. Does not reap the process, so that it is a zombie.
 void MakeZombie(pid_t pid) {
   kill(pid, SIGKILL);
   siginfo_t ended = {};

@@ -55,7 +55,8 @@ TEST_F(ControlGroup, FreeMemory_CountsWhatTheKernelCanDropAsFree) {
   EXPECT_EQ(Limits().memory_free_bytes, 0);
 }
 
-// In a container, /proc/self/cgroup may have the host's path of the group, and the mount point shows the group itself.
+// In a container, /proc/self/cgroup may name the group by its path on the host, although the group's own files are
+// directly in the mount point.
 TEST_F(ControlGroup, Version1_InAContainer) {
   Write("/proc/self/cgroup", "7:cpu,cpuacct:/docker/1f\n4:memory:/docker/1f\n1:name=systemd:/docker/1f\n0::/\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "33554432\n");

@@ -278,8 +278,8 @@ void FaultyVfs::Apply(const Change& change, Content& content) {
 void FaultyVfs::Synced(const std::string& path) {
   absl::MutexLock lock(&mutex_);
   TrackedFile& file = files_[path];
-  // SQLite's unixSync syncs the folder at the first sync of a new WAL or rollback journal. That makes earlier deletions
-  // durable, so they become durable here, too.
+  // SQLite's unixSync syncs the folder at the first sync of a new WAL or rollback journal. This makes earlier deletions
+  // durable, so they survive a simulated power cut from now on.
   if (!file.since.empty() && file.since.front().kind == Change::kCreate && absl::StrContains(path, ".db-")) {
     for (auto& [other_path, other] : files_) {
       if (!other.since.empty() && other.since.back().kind == Change::kDelete) {

@@ -101,8 +101,8 @@ TEST_F(PrivateFolderTest, AFolderThatOthersReadIsClosedWithItsFiles) {
   EXPECT_EQ(ModeOf(In("artifacts")), 0700u);
   EXPECT_EQ(ModeOf(In("artifacts/a")), 0600u);
   EXPECT_EQ(ModeOf(In("artifacts/deep")), 0700u);
-  EXPECT_EQ(ModeOf(In("artifacts/deep/b")), 0644u);  // Below the depth that is examined.
-  EXPECT_THAT(*Prepare(), IsEmpty());                // The second call has nothing to close.
+  EXPECT_EQ(ModeOf(In("artifacts/deep/b")), 0644u);  // The file lies deeper than Prepare looks.
+  EXPECT_THAT(*Prepare(), IsEmpty());                // The second call finds nothing left to close to other users.
 }
 
 TEST_F(PrivateFolderTest, WhatOnlyTheGroupMayReadStays) {

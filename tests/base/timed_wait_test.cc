@@ -125,7 +125,7 @@ TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   signaller.join();
 }
 
-// Two threads wait with deadlines. The first holds a mutex that the second needs when its wait ends.
+// Two threads wait with deadlines. One thread holds the mutex that the other must lock again when its own wait ends.
 TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
   absl::Mutex outer;
   absl::Mutex inner;

@@ -76,8 +76,8 @@ class FakeJobs final : public v1::JobService::Service {
     std::vector<v1::TailLogsRequest> log_requests;
     std::vector<v1::ResolvePolicyRequest> policy_requests;
     std::string log = "line one\nline two\n";  // log of all attempts
-    // The log of each attempt, in place of `log`. If there are any, a watch sends only the job's record and ends; each
-    // reconnection replaces the record by the next of `later_records` and sends that.
+    // The log of each attempt, in place of `log`. If this map is not empty, a watch sends only the job's record and
+    // ends. Each reconnection first replaces the record by the next of `later_records`.
     std::map<int, std::string> attempt_logs;
     std::deque<v1::Job> later_records;
     std::string manifest_sha256 = "a5e1f";                                // digest of every checkpoint's manifest

@@ -16,8 +16,8 @@
 // Makes a fake server hostile: appends a text chosen by the test to every name, message and error in its answers.
 namespace ampd::client {
 
-// What could control a terminal: a colour, clearing the screen, a title, C1 controls, marks of text direction, line
-// breaks, and a forged line.
+// A text with everything that could control a terminal: a colour, clearing the screen, a title, C1 controls, marks of
+// text direction, line breaks, and a forged line.
 inline constexpr char kHostile[] =
     "\x1b[31mRED\x1b[2J\x1b]0;t\x07\u009b2J\u202eFLIP\u2066\u200f\u061c\u2028\u2029\x7f\r\nFORGED";
 

@@ -43,8 +43,8 @@ std::vector<std::filesystem::path> Corpus() {
   return files;
 }
 
-// Names the input that the target is reading. The text is printed if the process ends because of a broken promise or a
-// crash.
+// Names the input that the target is reading. The text is printed if a check of the target fails or if the process
+// crashes.
 char feeding[512];
 
 void PrintInput() { [[maybe_unused]] const ssize_t size = write(STDERR_FILENO, feeding, std::strlen(feeding)); }

@@ -143,7 +143,7 @@ TEST_P(DcganParity, FirstWeightsAreTheTutorialsAndDrawnAlike) {
     const at::Tensor& own = ours.at(name);
     ASSERT_EQ(own.sizes(), tensor.sizes()) << name;
     const double deviation = tensor.numel() > 1 ? tensor.std().item<double>() : 0;
-    if (deviation == 0) {  // This holds for every count of batches.
+    if (deviation == 0) {  // The counts of batches, for example, have no deviation.
       EXPECT_TRUE(own.equal(tensor)) << name;
       continue;
     }

@@ -151,8 +151,9 @@ TEST(Fp8Layers, FeaturesThatDoNotFitAreLeftOutWithAWarning) {
   EXPECT_THAT(LayersOf(Resolve(PresetNamed("fp8-block"), Mlp({128, 144, 144, 10}))), IsEmpty()) << "16 x 9 is no block";
 }
 
-// The limits are those of torchao's filters, which were tuned on an H100. With one scale per tensor, FP8 pays for a
-// layer with more than 1024 outputs or 4096 inputs. With finer scales the limits are higher.
+// The limits are those of torchao's filters, which were tuned on an H100. With one scale per tensor, FP8 makes a layer
+// faster than bf16 if it has more than 1024 outputs or more than 4096 inputs. With finer scales, a layer must be
+// larger.
 TEST(Fp8Layers, SmallOnesAreWarnedOfWhereFp8IsNative) {
   const auto warnings = [](const char* preset, const std::vector<int64_t>& widths, const v1::Device& device) {
     return Resolve(PresetNamed(preset), Mlp(widths), device)->warnings;

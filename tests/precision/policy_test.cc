@@ -110,7 +110,7 @@ TEST(ResolvePolicy, CastsOfParametersStandInTheGraphOfPresetsThatKeepThemInFp32)
 }
 
 // Returns the format of a parameter's gradient in a converted graph. This is the format to which the parameter or its
-// transpose is cast, if all casts have the same; otherwise it is the parameter's own format.
+// transpose is cast, if all casts have the same format; otherwise it is the parameter's own format.
 Dtype GradientIn(const graph::Graph& graph, graph::ValueId value) {
   const Dtype own = graph.type(value).dtype;
   std::optional<Dtype> format;

@@ -465,7 +465,7 @@ TEST_F(ServerBinaryTest, ADataDirectoryThatOthersCanReadIsClosedWithOneLineOfThe
   EXPECT_EQ(std::filesystem::status(data + "/metrics.db").permissions(), std::filesystem::perms(0600));
 }
 
-// A data directory that others may enter: users with a grant must reach the socket in it.
+// Other users may enter the data directory, because users with a grant must reach the socket in it.
 TEST_F(ServerBinaryTest, UsersWithAGrantMayStillEnterTheDataDirectory) {
   const std::string data = folder_.Path("data");
   ASSERT_EQ(mkdir(data.c_str(), 0755), 0);

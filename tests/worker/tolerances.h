@@ -14,8 +14,8 @@ struct Tolerance {
   // Bound for a result that is rounded once: half a unit in the last place, relative to the result.
   double rounding = 0;
   // Bound for the losses of a small network over tens of steps, compared with the same run in the next wider format
-  // (bf16 for FP8, fp32 for the others). Relative to the first loss. It allows for the accumulated rounding of a few
-  // layers.
+  // (bf16 for FP8, fp32 for the others). The bound is relative to the first loss. It allows for the rounding errors
+  // of a few layers, which accumulate.
   double wider = 0;
   // Bound for each loss of a run on a GPU, compared with the same run on a CPU and relative to that loss. The losses
   // differ because sums are added in another order. A run in tf32 is compared with a run in fp32 on the CPU.

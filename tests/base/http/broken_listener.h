@@ -15,7 +15,8 @@
 
 namespace ampd {
 
-// Whether this socket listens on the TCP port of IPv4 or, with port 0, on any Unix socket.
+// Returns whether the descriptor is a socket that listens on this TCP port of IPv4 or, if `port` is 0, a Unix socket
+// that listens on any path.
 inline bool ListensOn(int fd, int port) {
   int listens = 0;
   socklen_t size = sizeof(listens);

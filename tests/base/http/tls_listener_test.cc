@@ -137,7 +137,7 @@ TEST_F(TlsListenerTest, AClientThatNeverClosesMakesRoomToo) {
   Start(std::move(options));
   TlsConnection lazy(address_, CaOnly());
   lazy.Send(kGetWho);
-  EXPECT_THAT(lazy.Read("\n"), StartsWith("HTTP/1.1 200 OK\r\n"));  // It never closes the connection.
+  EXPECT_THAT(lazy.Read("\n"), StartsWith("HTTP/1.1 200 OK\r\n"));  // The client never closes the connection.
   EXPECT_THAT(Ask(CaOnly()), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 

@@ -1,4 +1,4 @@
-// When the copies that gRPC reads change.
+// Tests when LiveTlsFiles changes its copies of certificates and keys, which gRPC reads in place of the files.
 #include "base/tls/live_tls_files.h"
 
 #include <gtest/gtest.h>

@@ -74,7 +74,7 @@ TEST_F(TlsFilesTest, AFileExpiresWithItsFirstCertificate) {
   const absl::StatusOr<absl::Time> both = CertificateExpiry(files_.Path("both.pem"));
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(*both, *CertificateExpiry(files_.Path("soon.pem")));
-  // The certificates were made at different times, and have whole seconds.
+  // The difference is not exact: the certificates were made one after the other, and expire at whole seconds.
   const absl::Duration difference = *CertificateExpiry(files_.Path("ca.pem")) - *both;
   EXPECT_LE(difference, absl::Hours(24) - absl::Minutes(10));
   EXPECT_GT(difference, absl::Hours(24) - absl::Minutes(11));

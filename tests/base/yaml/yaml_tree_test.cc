@@ -45,7 +45,7 @@ TEST(YamlTree, JsonWithComments_IsNamedAsSuch) {
     EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("JSON has no comments; YAML has # comments")) << text;
   }
   EXPECT_THAT(ProblemOf("{\"a\": 1,\n \"b\": 2, // c\n}", kLists), StartsWith("f:2:10: '//' begins no comment"));
-  // These are no comments.
+  // In these texts, // does not begin a comment.
   for (const char* text : {"{a: x//y, b: http://z}", "{\"a\": \" // \"}", "{a: //x}", "{a: 1 # // c\n}", "a: //x\n",
                            "{\"a\": \"\\\" // \"}", "a: >\n  x // y\n"}) {
     EXPECT_EQ(ProblemOf(text, kLists), "") << text;

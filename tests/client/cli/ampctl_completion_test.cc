@@ -77,7 +77,8 @@ bool IsInstalled(const std::string& shell) {
 // end.
 class AmpctlCompletionInOtherShells : public AmpctlCompletion {
  protected:
-  // Runs the completion function of the script for zsh, with functions in place of zsh's builtins that add completions.
+  // Runs the completion function of the script for zsh. Functions that print completions take the place of zsh's
+  // builtins that add them.
   std::vector<std::string> ZshOffers(const std::string& line) {
     const std::vector<std::string> words = absl::StrSplit("ampctl " + line, ' ');
     Write("script", Run("completion zsh").out);

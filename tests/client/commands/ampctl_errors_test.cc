@@ -49,7 +49,8 @@ TEST_F(Ampctl, MistakesOfSeveralKindsInAJobFile_AreOneAnswer) {
                               "error: job.yaml:3:13: precision.preset: bf61 does not fit the model\n"}) {
     EXPECT_THAT(result.err, HasSubstr(problem));
   }
-  // The server was asked about a job without a name and a batch size. That is no problem of its own.
+  // The spec that ampctl sent to the server has no name and no batch size. ampctl must not print the server's errors
+  // about these two fields.
   EXPECT_THAT(result.err, Not(HasSubstr("must be set")));
   EXPECT_THAT(result.err, Not(HasSubstr("is below 1")));
   EXPECT_TRUE(fake_.jobs.Specs().empty());

@@ -268,7 +268,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       }
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
-      // The text of commands that create a job is only the id, as with -o name.
+      // Commands that create a job print only the job's id as text, so `-o name` prints the same.
       const bool says_the_same = format == OutputFormat::kName && (command == "job submit" || command == "job retry" ||
                                                                    command == "job clone" || command == "job predict");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)

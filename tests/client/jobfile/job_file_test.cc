@@ -175,13 +175,14 @@ TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
     EXPECT_EQ(file.problems.back().message, test.message);
     EXPECT_EQ(file.problems.back().nearest, test.nearest) << test.text;
   }
-  // The server's message about this value quotes it. The value has an i without a dot and an invisible space.
+  // The server refuses this preset, and quotes it in its message. The preset's name contains a dotless i (U+0131) and a
+  // zero width space (U+200B).
   const JobFile file = ReadJobFile("precision: {preset: bf\u0131\u200b6}\n", "f", {});
   EXPECT_TRUE(file.problems.empty());
   const std::vector<Problem> placed =
       PlaceViolations({{"precision.preset", "is \"bf\u0131\u200b6\"; presets are bf16"}}, file, "f");
   EXPECT_THAT(placed[0].message, testing::HasSubstr("column 25 is U+200B (zero width space)"));
-  // In texts, such characters are no mistake.
+  // In names, labels and comments, characters that look like others are no mistake.
   EXPECT_TRUE(ReadJobFile("name: \u201cx\u201d\nlabels: {a: \u0430}\n# \u2013\n", "f", {}).problems.empty());
 }
 

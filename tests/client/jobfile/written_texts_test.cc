@@ -104,7 +104,7 @@ std::vector<std::pair<std::string, std::string>> Files() {
       {"a document start and end", "---\nname: a\n...\n"},
       {"two documents", "name: a\n---\nname: b\n"},
       {"JSON", "{\"name\": \"a\", \"data\": {\"batchSize\": 4}}\n"},
-      // What YAML has and job files don't.
+      // Features of YAML, some of which job files do not support, and texts that look like such features.
       {"a merge key", "data: &d {batch_size: 3}\neval:\n  <<: *d\n"},
       {"an anchor and its alias", "data:\n  train: &d {synthetic: {num_samples: 9}}\n  eval: *d\n"},
       {"a pattern that looks like an alias", "precision: {module_rules: [{match: *head, compute: fp32}]}\n"},

@@ -88,7 +88,7 @@ TEST(ReadStored, TakesAsMuchOfAnEntryAsTheTensorReaches) {
   }
 }
 
-// An archive of a few kilobytes could otherwise unpack to gigabytes of a worker's memory.
+// If such archives were accepted, a file of a few kilobytes could take gigabytes of a worker's memory.
 TEST(ReadExportedModel, OfTensorsThatUnpackToFarMoreThanTheArchiveIsRefused) {
   const std::string path = testing::TempDir() + "/packed.pt2";
   const auto read = [&path](int64_t rows, int64_t row_stride) {

@@ -65,7 +65,7 @@ TEST(ImportPrograms, AScalarIsTheModelsOwnLossWhereItIsCalledSo) {
                         "model.exported.head to OWN_LOSS"));
 }
 
-// Returns the layer with its own loss and a second output: the sum of a mask, which is the label count.
+// Returns the model of WithOwnLoss() with a second output: the sum of a mask, which is the number of labels.
 json WithCount() {
   json model = WithOwnLoss();
   AddUserInput(model, "mask", {kBatch});

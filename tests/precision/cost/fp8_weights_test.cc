@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kWidth = 128;
 constexpr int64_t kWeight = kWidth * kWidth;
 
-// Four layers, of which the two in the middle compute in FP8 under the FP8 presets. The weight of one of these is
-// stored transposed. The other layer runs twice. Behind them are `num_more` other layers in FP8.
+// Four layers, of which the two in the middle compute in FP8 under the FP8 presets. The first of these two runs twice;
+// the second has a weight that is stored transposed. Behind the two are `num_more` further layers in FP8.
 graph::Graph Model(int num_more = 0) {
   graph::GraphBuilder b("layers");
   graph::ValueId x = b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), kWidth}});
@@ -86,7 +86,8 @@ std::pair<int64_t, int64_t> Workspaces(int num_more) {
   return {workspace({}), workspace({.only_evaluates = true})};
 }
 
-// More layers do not change what a single op needs while it runs.
+// Compares models with fewer and more layers in FP8. The memory that a single op needs while it runs is the same in
+// both models, so the difference shows only the FP8 weights.
 TEST(Fp8WeightBytes, AreInTheMemoryOfAStepAndNotOfAnEvaluation) {
   const auto [step, evaluation] = Workspaces(0);
   const auto [larger_step, larger_evaluation] = Workspaces(5);

@@ -217,7 +217,7 @@ TEST(AdmitExported, WhatPythonWouldHaveRefusedOfACallIsRefusedByItsModule) {
               ElementsAre(HasSubstr("its padding is -1")));
 }
 
-// Returns Net with its ReLU replaced by a padding in this mode, which adds nothing.
+// Returns Net with its ReLU replaced by a padding in this mode. The padding has width 0, so it changes no number.
 json WithPadding(const std::string& mode) {
   json model = Net();
   for (json& node : graph::GraphOf(model)["nodes"]) {

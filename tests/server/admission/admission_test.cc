@@ -404,9 +404,9 @@ TEST(AdmitSpec, AJobThatPredicts_NeedsNoLabelsAndNothingOfATraining) {
         "model {exported {path: 'd/m.pt2'}}", "model {mlp {in_features: 784}} data {predict {npz {images: 'd/i.npy'}}}",
         "model {bert_classifier {}} data {predict {jsonl {path: 'd/t' sequence_length: 64}}}",
         "model {gpt2 {}} data {predict {tokens {path: 'd/t' sequence_length: 64}}}",
-        // Nothing is updated, so bf16 parameters need no master, whatever the optimizer would be.
+        // A job that only predicts updates no parameters, so parameters in bf16 need no fp32 masters.
         "precision {preset: 'bf16' parameter: bf16 master: none}",
-        // Labels are not read, so their number does not matter.
+        // A job that only predicts reads no labels, so it does not matter how many classes the data has.
         "model {mlp {in_features: 3072}} data {predict {cifar {files: 'd/a' variant: CIFAR100_FINE}}}",
         "model {mlp {in_features: 4}} data {predict {synthetic {shape: 4 num_classes: 99 num_samples: 4}}}"}) {
     v1::JobSpec spec = Predicting(change);

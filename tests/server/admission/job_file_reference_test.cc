@@ -39,7 +39,8 @@ using google::protobuf::OneofDescriptor;
 using nlohmann::ordered_json;
 
 constexpr size_t kColumns = 100;
-// A required field of sources that data.eval takes from data.train. The schema has one definition for both.
+// Sources in data.train must set this field, but sources in data.eval may take it from data.train. The schema has one
+// definition of a source for both, so the schema can't require the field.
 constexpr char kUnsetInEval[] = "sequence_length";
 
 constexpr char kIntroduction[] = R"(# The job file
@@ -102,7 +103,7 @@ class Sections {
   const std::vector<const Descriptor*>& in_order() const { return in_order_; }
   const std::vector<std::string>& paths(const Descriptor& type) const { return paths_.at(&type); }
 
-  // Replaces names of messages and of their fields, which a user of job files does not know, by their paths.
+  // Replaces the proto names of messages and fields by their paths in the job file, which users know.
   std::string WithPaths(std::string text) const {
     for (const auto& [type, paths] : paths_) {
       const std::string& path = paths.front();
@@ -134,7 +135,7 @@ class Sections {
   std::map<const Descriptor*, std::vector<std::string>> paths_;
 };
 
-// Breaks a text into lines. The first one begins with `first`, the others with as many spaces.
+// Breaks a text into lines. The first line begins with `first`, and the others are indented by the length of `first`.
 std::string Wrapped(const std::string& text, const std::string& first) {
   const std::string indent(first.size(), ' ');
   std::string wrapped, line = first;
@@ -248,7 +249,7 @@ class Page {
     return entry;
   }
 
-  // The other member of a choice between two fields.
+  // Returns the other field of the oneof. REQUIRES: `field` is in a oneof of two fields.
   static const FieldDescriptor* OtherOf(const FieldDescriptor& field) {
     const OneofDescriptor& choice = *field.real_containing_oneof();
     return choice.field(choice.field(0) == &field ? 1 : 0);
@@ -262,7 +263,7 @@ class Page {
                                                   : InUnits(absl::StrJoin(facts.limits, " or "));
   }
 
-  // "0 to 1PiB" for "0 to 1125899906842624 (1PiB)".
+  // Replaces a number by its short form in parentheses: returns "0 to 1PiB" for "0 to 1125899906842624 (1PiB)".
   static std::string InUnits(const std::string& limits) {
     const size_t unit = limits.ends_with(')') ? limits.rfind(" (") : std::string::npos;
     if (unit == std::string::npos || unit == 0) {
@@ -272,7 +273,7 @@ class Page {
     return limits.substr(0, number) + limits.substr(unit + 2, limits.size() - unit - 3);
   }
 
-  // Returns the comment without the statement of the default that the entry has already.
+  // Returns the comment without its statement of the default, because the entry states the default elsewhere.
   static std::string WithoutDefault(std::string comment, const FieldFacts& facts) {
     if (facts.defaults.size() == 1) {
       const std::string& value = *facts.defaults.begin();
@@ -286,7 +287,7 @@ class Page {
     return comment;
   }
 
-  // Leaves out the limits where the entry's heading already has them.
+  // Returns the comment without the limits that the entry's heading already has.
   static std::string WithoutLimits(const std::string& comment, const FieldFacts& facts) {
     const std::string limits = LimitsText(facts);
     if (limits.empty()) {
@@ -462,8 +463,8 @@ std::span<const FieldLimits> AllFieldLimits() { return kFieldLimits; }
                         absl::StrReplaceAll(otherwise, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"},\n");
   }
 
-  // Whether 0, an empty text or an empty list is no valid value, but admission takes it for an unset field and fills in
-  // the default. Where 0 has a meaning, it is within the limits.
+  // Whether admission takes 0, an empty text or an empty list for an unset field and fills in the default. A number for
+  // which 0 is within the limits does not count, because there 0 has a meaning of its own.
   static bool IsUnsetIfZero(const FieldDescriptor& field, const FieldFacts& facts) {
     if (!facts.accepts_zero) {
       return false;

@@ -104,8 +104,8 @@ void SetExtreme(Message* message, const FieldDescriptor& field, bool is_largest)
   }
 }
 
-// Returns the limit that a refusal names: "1 to 1000" for "is 0; must be 1 to 1000". Nothing if it names another cause,
-// such as another field that does not fit.
+// Returns the limit that a refusal names: "1 to 1000" for "is 0; must be 1 to 1000". Returns nothing if the refusal
+// names another cause, such as another field that does not fit.
 std::optional<std::string> LimitIn(const std::string& description) {
   static const std::regex form(
       R"(^(?:is \S+; (?:it )?must be|\S+(?: pixels)? is not(?: within)?) ((?:[^,;]|, (?=[0-9]))*))");
@@ -113,7 +113,7 @@ std::optional<std::string> LimitIn(const std::string& description) {
   return std::regex_search(description, found, form) ? std::optional(found[1].str()) : std::nullopt;
 }
 
-// Parses the limits that are only numbers.
+// Sets the limits as numbers, if there is only one text of limits and this text is a range of numbers.
 void ParseLimits(FieldFacts& facts) {
   if (facts.limits.size() != 1) {
     return;
@@ -138,7 +138,7 @@ void ParseLimits(FieldFacts& facts) {
   }
 }
 
-// Walks over the messages of one spec, and adds what admission does with their fields.
+// Visits all messages of one spec, and records how admission treats their fields.
 class SpecWalk {
  public:
   SpecWalk(const v1::JobSpec& given, std::map<std::string, FieldFacts>* facts) : given_(given), facts_(*facts) {

@@ -9,8 +9,8 @@
 
 namespace ampd::server {
 
-// The comments of the proto files, which a compiled program does not contain: from a file that protoc wrote.
-// Single-threaded.
+// The comments of the proto files. A compiled program does not contain them, so they are read from a file of
+// descriptors that protoc wrote. Single-threaded.
 class ProtoComments {
  public:
   ProtoComments();
@@ -25,14 +25,16 @@ class ProtoComments {
   google::protobuf::DescriptorPool pool_;
 };
 
-// What admission does with a field, found by asking it: by submitting specs without the field, and with extreme values.
+// How admission treats a field. To find this, specs without the field and specs with extreme values are passed to
+// admission.
 struct FieldFacts {
   std::set<std::string> defaults;     // What admission fills in for the field: several if it depends on other fields.
   std::set<std::string> limits;       // Texts such as "1 to 1000"; empty: every value is accepted.
   std::optional<double> least, most;  // The limits as numbers, if all texts agree and have them.
   bool least_is_open = false;         // `least` itself is not accepted.
   bool most_is_open = false;
-  // Whether admission accepts 0, an empty text or an empty list: it can't tell them from a field that is not set.
+  // Whether admission accepts 0, an empty text or an empty list. It can't distinguish these from a field that is not
+  // set.
   bool accepts_zero = false;
 };
 

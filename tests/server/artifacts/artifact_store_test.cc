@@ -449,7 +449,7 @@ TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
     int64_t time = 0;
     EXPECT_TRUE(request.page_token().empty() ||
                 (absl::SimpleAtoi(request.page_token(), &time) && time >= absl::ToUnixMicros(clock_.Now())));
-    // This name is added while the listing is in progress, so the listing must not show it.
+    // This sample is stored after the listing has begun, so the listing must not show it.
     ASSERT_TRUE(store_->PutSample(tenant_, "j-1", 1, SampleOf(9, "a", absl::StrCat(names.size()))).ok());
   } while (!request.page_token().empty());
   EXPECT_THAT(names, ElementsAre("j-1/step-5/a", "j-2/step-4/a", "j-1/step-3/a", "j-2/step-2/a", "j-1/step-1/a"));

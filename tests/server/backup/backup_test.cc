@@ -92,8 +92,8 @@ class BackupTest : public testing::Test {
   // Returns as text what a client sees of a job: the job, points, events and the names of its samples.
   static std::string Shown(ServerAccess& server, const std::string& id) {
     v1::Job job = server.GetJob(id);
-    job.clear_progress();   // Memory only; a restart loses the latest numbers.
-    job.clear_retention();  // Depends on the server's flags.
+    job.clear_progress();   // Progress is kept only in memory, so a restart loses the latest numbers.
+    job.clear_retention();  // The retention depends on the server's flags.
     v1::ListMetricPointsRequest points;
     points.set_id(id);
     points.set_include_superseded(true);
@@ -427,8 +427,9 @@ TEST_F(BackupTest, TelemetryOfALaterMoment_IsTrimmedToTheJournal) {
   EXPECT_THAT(events.ShortDebugString(), Not(HasSubstr("SUCCEEDED")));
 }
 
-// Follows an attempt that keeps running across a restore. Its worker follows the restored server, which pauses the
-// attempt. In place of the telemetry that the backup lacks there is an event. The old server then refuses the worker.
+// An attempt keeps running while its server is restored from a backup. The attempt's worker then connects to the
+// restored server, which pauses the attempt and stores an event in place of the telemetry that the backup lacks. Later
+// the old server refuses the worker.
 TEST_F(BackupTest, WorkerOfTheOldServer_FollowsTheRestoredOne) {
   const std::string id = server_.CreateJob().id();
   ScriptedWorker worker(&server_, "w1", "agent");

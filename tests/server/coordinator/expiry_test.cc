@@ -79,8 +79,8 @@ TEST_F(ExpiryTest, LocalCheckpointOutOfReach_StartsOverAfterTheWait) {
   EXPECT_EQ(started_over, "worker w1, which holds the checkpoint at step 40, did not come back");
 }
 
-// The job's only checkpoint is on the disk of the agent "red". That agent is lost, and the agent "blue" takes its name,
-// w1.
+// The job's only checkpoint is on the disk of the agent "red". The server loses that agent, and the agent "blue"
+// takes over the worker name w1.
 class TakenNameTest : public CoordinatorTest {
  protected:
   void SetUp() override {

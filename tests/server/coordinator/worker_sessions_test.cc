@@ -169,7 +169,7 @@ TEST_F(WorkerSessionsTest, AgentOfAnotherIdentity_IsRefusedWhileTheWorkerIsNotLo
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReasonOf(refused), "WORKER_NAME_IN_USE");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("w1: red:/state, and this one is blue:/state"));
-  // The agent "red", which has the name, is still served. So is a restarted agent with the state folder of "red".
+  // The agent "red", which owns the worker's name, is still served. If "red" restarts, it is served again.
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
   holder.report.set_incarnation("a2");
   EXPECT_EQ(Exchange(holder).attempts(0).key().token(), key.token());
@@ -383,7 +383,7 @@ TEST_F(WorkerSessionsTest, CheckpointsToDelete_AreListedUntilTheWorkerReflectsTh
   EXPECT_EQ(Exchange(worker).delete_checkpoints_size(), 0);
 }
 
-// A copy of an agent's state folder, which has the agent's id, is used at another place.
+// A second agent uses a copy of the first agent's state folder at another place. So both agents have the same id.
 TEST_F(WorkerSessionsTest, CopyOfAnAgentElsewhere_IsRefusedAndShownAndTheFirstGoesOn) {
   ScriptedWorker first("w1", "red");
   const std::string id = CreateId();

@@ -58,8 +58,8 @@ struct Holding {
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-// Returns the group that a story appends as number `n`. It has n % 3 + 1 updates and archives one job. Every third
-// group also deletes a job.
+// Returns the group that a Story appends as number `n`. The group has n % 3 + 1 updates and archives one job. Every
+// third group also deletes a job.
 JournalGroup GroupNumber(int n, uint64_t first_index) {
   JournalGroup group;
   group.first_index = first_index;

@@ -37,7 +37,7 @@ class MemoryWatchTest : public testing::Test {
 
   SimulatedClock clock_;
   int64_t resident_ = 50 * kMib;
-  int64_t free_ = 0;  // How much of the memory can be given back.
+  int64_t free_ = 0;  // How many of the resident bytes can be given back to the system.
   int num_given_back_ = 0;
 };
 

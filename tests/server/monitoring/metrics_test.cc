@@ -170,7 +170,8 @@ TEST(Metrics, EnergyAndTimeAreSumsOverTheStepsOfAnAttempt) {
   FleetSnapshot snapshot;
   snapshot.jobs.push_back({std::make_shared<v1::Job>(RunningJob("j-1")), board.Find("j-1")});
   const std::string page = Text(RenderFleet(snapshot));
-  // Each energy is the power at a step times half a second. The second and the last step count; the third has no power.
+  // The energy of a step is its power times the half second since the previous step. Only the second and the last step
+  // count: the first has no previous step, and the third has no power.
   EXPECT_THAT(page, HasSubstr("ampd_job_energy_joules_total{job_id=\"j-1\",tenant=\"default\"} 100\n"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="data"} 0.5)"));
   EXPECT_THAT(page, HasSubstr(R"(ampd_job_step_seconds_total{job_id="j-1",tenant="default",phase="compute"} 0.5)"));

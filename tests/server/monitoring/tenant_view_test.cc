@@ -161,7 +161,7 @@ TEST_F(TenantViewTest, AScraperOfOneTenantIsToldOfTheWorkersThatServeIt) {
   EXPECT_THAT(page_.RenderTargets(absl::UnixEpoch(), Tenants::All()), HasSubstr("\"worker-heron\""));
 }
 
-// Each family must either be in the table, or be left out as a whole.
+// Each family of metrics must either be listed in TenantFamilies(), or be left out of the page as a whole.
 TEST_F(TenantViewTest, EveryFamilyIsOfTenants_OrIsLeftOut) {
   std::set<std::string> listed;
   for (const TenantFamily& family : TenantFamilies()) {

@@ -25,7 +25,7 @@ ClaimMapping Mapping(const std::vector<std::string>& roles) {
   return mapping;
 }
 
-// Returns the identity as text, such as "oidc:alice viewer@default, operator@all tenants"; for an error its reason.
+// Returns the identity as text, such as "oidc:alice viewer@default operator@all tenants", or the error's reason.
 std::string Show(const ClaimMapping& mapping, const json& claims) {
   const absl::StatusOr<Identity> identity = mapping.IdentityOf(claims);
   if (!identity.ok()) {

@@ -323,7 +323,7 @@ class Forger {
     const std::string good = Good();
     std::string changed = good;
     while (changed == good) {
-      const size_t at = Draw(4) == 0 ? good.size() - 1 - Draw(3) : Draw(good.size());  // Often the last characters.
+      const size_t at = Draw(4) == 0 ? good.size() - 1 - Draw(3) : Draw(good.size());  // Often at the end.
       const char other = kAlphabet[Draw(kAlphabet.size())];
       switch (Draw(6)) {
         case 0:

@@ -154,7 +154,7 @@ TEST(SocketAccess, AServerThatStops_RemovesItsSocket_AndOneThatWasKilledIsReplac
 
 class SocketAcceptorTest : public testing::Test {
  protected:
-  // Starts an acceptor that collects the connections. Its users are no admins.
+  // Starts an acceptor, and keeps the connections that it accepts in `passed_`. No user of these tests is an admin.
   absl::Status Start(int max_connections) {
     auto acceptor = SocketAcceptor::Bind({.path = folder_.Path("s"),
                                           .max_connections = max_connections,
@@ -284,7 +284,7 @@ TEST(SocketProbe, FindsADeletedFileWhichARestartMakesAgain) {
   ASSERT_TRUE(acceptor->Restart().ok());
   EXPECT_EQ(acceptor->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
   EXPECT_EQ(std::filesystem::status(folder.Path("s")).permissions(), std::filesystem::perms(0666));
-  // Another program listens on the path now. The acceptor must not take it away.
+  // Another program listens on the path now. The acceptor must not replace the socket of that program.
   std::filesystem::remove(folder.Path("s"));
   const auto other = ListenUnix(folder.Path("s"));
   ASSERT_TRUE(other.ok());

@@ -378,7 +378,7 @@ TEST_F(TenantLimitsAccess, ATenantWithItsFillOfArtifactsIsToldSo) {
   const absl::Status refused = Upload(*vision, std::string(6, 'b')).status();
   EXPECT_EQ(ReasonOf(refused), "TENANT_LIMIT");
   EXPECT_TRUE(RetryDelayOf(refused).has_value());
-  for (int i = 0; i < 100; ++i) {  // Repeats use no more space, and finished uploads no stream.
+  for (int i = 0; i < 100; ++i) {  // Repeats use no more space, and a finished upload is no open stream.
     ASSERT_TRUE(Upload(*vision, std::string(15, 'a')).ok()) << i;
   }
   EXPECT_TRUE(Upload(*vision, std::string(5, 'b')).ok());

@@ -62,7 +62,7 @@ struct Command {
   Verb verb = Verb::kCreate;
   int job = 0;
   int worker = 0;
-  int behind = 0;  // Age of the sender: attempts before the newest; -1: a future one.
+  int behind = 0;  // Which attempt sends: 0 the newest, 1 the one before it, -1 one that does not exist yet.
   bool forged = false;
   int detail = 0;
 };

@@ -417,7 +417,7 @@ TEST_F(MetricStoreTest, Trim_DeletesWhatTheJournalDoesNotAccountFor) {
   EXPECT_EQ(AllPoints(), "a1[1-3]");
   EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED ");
   EXPECT_EQ(store_->Read([](MetricReader& reader) { return reader.Extent("later", 1); })->stored_sequence, 0u);
-  // The server's numbers of deleted events can be used again.
+  // Trim deleted the event to which the server had given the number 3, so the server can use this number again.
   ASSERT_TRUE(store_.AppendEvents({ServerEvent(3, v1::Event::STATE_CHANGED)}).ok());
   EXPECT_EQ(AllEvents(), "1:CREATED 2:ATTEMPT_ASSIGNED 4:STATE_CHANGED ");
 }

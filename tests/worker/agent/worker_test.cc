@@ -620,8 +620,8 @@ TEST_F(Worker, AgentKilledAndRestarted_FindsItsTrainerAndLosesNoPoint) {
   EXPECT_EQ(pids.size(), 1u) << "the trainer was started again";
 }
 
-// This is the state if an agent ends after it has written the spawn record and before the shim starts: only the record
-// exists.
+// Creates the state that an agent leaves if it ends after it has written the spawn record and before the shim
+// starts: only the record exists.
 TEST_F(Worker, AttemptWhoseAgentEndedBeforeItsShimBegan_IsStarted) {
   internal::SpawnRecord record;
   record.set_spawn_id("unborn");

@@ -1,6 +1,6 @@
 // Compares an engine whose steps are recorded and replayed with an engine that runs them directly. They must compute
 // the same bits, whatever happens between the steps. Both engines run on the CPU with the emulated CUDA kernels;
-// recorded_graph.h explains what a replay is there.
+// recorded_graph.h explains what a replay is on the CPU.
 #include "worker/amp/captured_step.h"
 
 #include <gmock/gmock.h>
@@ -324,10 +324,10 @@ TEST_F(CapturedStepTest, AStepThatRunsAsItIsInTightMemory_TakesTheRecordingsPlac
   options.sample_every_steps = 6;
   Make(NormAndDropout(), Preset("fp16"), options);
   for (int i = 0; i < 6; ++i) {
-    Step({RandomBatch()});  // The first of these steps samples.
+    Step({RandomBatch()});  // The first of these steps samples activations.
   }
   ASSERT_EQ(GraphCounts().replays, 2);
-  TightStep({RandomBatch()});  // This step samples, too.
+  TightStep({RandomBatch()});  // This step samples activations, too.
   EXPECT_FALSE(captured_->replays());
   for (int i = 0; i < 3; ++i) {
     TightStep({RandomBatch()});

@@ -150,8 +150,8 @@ graph::Graph ResidualNet() {
 
 // Launches of emulated kernels.
 struct Launches {
-  int norms = 0;  // Batch norms run forward.
-  int sums = 0;   // Batch norms run backward that add two gradients.
+  int norms = 0;  // Forward passes of batch norms.
+  int sums = 0;   // Backward passes of batch norms that add two gradients.
   int copies = 0;
 };
 
@@ -238,7 +238,8 @@ TEST_P(FusedBatchNormsTest, ASkippedStepRestoresTheStatistics) {
   }
 }
 
-// The result of a segment has one gradient, which autograd adds up. Without the segment, the kernels add it up.
+// The gradient of a checkpoint segment's result is the sum of two gradients. With the segment, autograd adds them;
+// without the segment, the kernels do.
 TEST_P(FusedBatchNormsTest, CheckpointSegmentsChangeNoBit) {
   const auto plain = Make(true);
   const auto segmented = Make(true, {"block"});

@@ -1,5 +1,5 @@
 // Tests that the host reads no number of a step while it enqueues the step. This needs no GPU: LibTorch reports every
-// op that would make the host wait for one.
+// op that would make the host wait for a number.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 

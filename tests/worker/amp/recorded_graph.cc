@@ -71,7 +71,7 @@ Recording* under_way = nullptr;
 int num_recorded = 0;  // Number of recordings that exist.
 bool replays = false;
 
-// Allocates memory for recordings. It is never freed, because a tensor may still use it after its graph is destroyed.
+// Allocates memory for recordings. The memory is never freed, because a tensor may use it longer than its graph exists.
 class PoolAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -384,7 +384,7 @@ const kernels::CudaPixelKernels& RecordablePixelKernels() {
   return kRecordable;
 }
 
-// Copies at once: on the CPU no copy is under way.
+// Copies immediately, because on the CPU no copy needs to be waited for.
 class PlainCopies final : public InputCopies {
  public:
   void Copy(const std::vector<TensorCopy>& copies) override {

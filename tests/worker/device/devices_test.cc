@@ -173,7 +173,7 @@ TEST_F(FakeGpus, GpuThatCannotBeIdentified_StaysUnhealthyWithTheReason_AndTheOth
         std::pair{"nvmlDeviceGetCudaComputeCapability", "gpu1 Fake H1 GPU-00000000-0000-0000-0000-000000000001 0.0"}}) {
     Fail(call);
     Devices devices = Discover();
-    Fail("");  // must not help: a GPU that could not be identified stays unhealthy
+    Fail("");  // Even without further errors, a GPU that could not be identified stays unhealthy.
     const std::vector<v1::Device> current = devices.Current();
     ASSERT_EQ(current.size(), 3u) << call;
     EXPECT_EQ(Line(current[1]), kGpu0);

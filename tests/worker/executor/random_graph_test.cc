@@ -108,7 +108,7 @@ class RandomGraph {
     return {graph_.AddNode(std::move(node), "part", {Dtype::kFloat32, shape}), std::move(result)};
   }
 
-  // Adds a node that takes a part of a part: one of its rows or columns, or every second one.
+  // Adds a node that takes a part of a part: one row or column of it, or every second row or column.
   void AddPartOf(const Part& whole) {
     const int64_t dim = Below(static_cast<int>(whole.result.dim()));
     const auto size = static_cast<int>(whole.result.size(dim));

@@ -360,8 +360,8 @@ TEST_F(CudaBatchNormKernelsTest, ASumOfTwoGradientsOverflowsLikeTheFormat) {
   }
 }
 
-// The first number of each channel is an outlier. The thread that reads it subtracts it from all its other numbers
-// before it sums them.
+// The first number of each channel is an outlier. A thread of the kernel subtracts the first number that it reads from
+// all its numbers before it sums them, so one thread subtracts the outlier.
 TEST_F(CudaBatchNormKernelsTest, AnOutlierInFrontCostsNoDigits) {
   const Case one = {.rows = 4000, .channels = 8};
   Inputs inputs = InputsFor(one);
@@ -433,7 +433,7 @@ TEST_F(CudaBatchNormKernelsTest, ReluBlocksZeroAndPassesTheSmallestNumber) {
   }
 }
 
-// The variance overflows fp32, and PyTorch's output is then the bias.
+// If the variance overflows fp32, PyTorch's output is the bias. The kernel's output must be the bias, too.
 TEST_F(CudaBatchNormKernelsTest, IfTheVarianceOverflowsTheResultIsTheBias) {
   const Case one = {.rows = 64, .channels = 8, .format = Format::kBFloat16};
   Inputs inputs = InputsFor(one);
@@ -446,7 +446,8 @@ TEST_F(CudaBatchNormKernelsTest, IfTheVarianceOverflowsTheResultIsTheBias) {
   }
 }
 
-// An fp16 output that rounds to 0 blocks its gradient, as it does for an op that reads the output.
+// If an fp16 output is rounded to 0, its gradient is blocked. A separate ReLU op, which reads the rounded output, would
+// block the gradient, too.
 TEST_F(CudaBatchNormKernelsTest, AnOutputThatRoundsToZeroBlocksItsGradient) {
   const Case one = {.rows = 16, .channels = 8, .format = Format::kFloat16, .relu = true};
   Inputs inputs = InputsFor(one);

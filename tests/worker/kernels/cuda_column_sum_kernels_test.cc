@@ -131,7 +131,8 @@ TEST_F(CudaColumnSumKernelsTest, GivesTheSameBitsAgain) {
   EXPECT_EQ(Sum(matrix, Format::kFloat32, shape), Sum(matrix, Format::kFloat32, shape));
 }
 
-// Slices of one tile, of several and of a last tile with few columns.
+// The matrices have one tile of columns or several, of which the last may have few columns. Their rows form one slice
+// or several.
 TEST_F(CudaColumnSumKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
   for (const Shape& shape : {Shape{.rows = 900, .columns = 768}, Shape{.rows = 20001, .columns = 5},
                              Shape{.rows = 3000, .columns = 264}, Shape{.rows = 4, .columns = 8}}) {

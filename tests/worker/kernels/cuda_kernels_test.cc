@@ -328,8 +328,8 @@ class Steps {
 };
 
 // The results of CUDA's pow and cos may differ from the host's by about 1e-16, the last bit of a number near 1. Then
-// 1 - 0.999^t differs as much. It can be as small as 0.001, where the square root makes an absolute error 16 times
-// larger.
+// 1 - 0.999^t has the same error. This number can be as small as 0.001, and there its square root has an absolute error
+// 16 times as large.
 constexpr double kPowError = 1e-14;
 
 void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {

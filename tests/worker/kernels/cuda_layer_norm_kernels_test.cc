@@ -428,7 +428,8 @@ TEST_F(CudaLayerNormKernelsTest, GiveTheSameBitsAgain) {
   EXPECT_EQ(backward.bias, backward_again.bias);
 }
 
-// One group of blocks, several, all; rows that are held, and rows that are not.
+// The shapes need one group of thread blocks or several. Their rows fit into the registers of a team of threads or,
+// with 4100 columns, do not fit.
 TEST_F(CudaLayerNormKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
   for (const Case& shape : {Case{.rows = 3, .columns = 16}, Case{.rows = 200, .columns = 768},
                             Case{.rows = 2 * kLayerNormPartials, .columns = 768}, Case{.rows = 40, .columns = 4100}}) {

@@ -48,7 +48,7 @@ class CudaPixelKernelsTest : public CudaTest {
     int64_t num_wrong = 0;
     for (size_t i = 0; i < found.size(); ++i) {
       const size_t channel = i / static_cast<size_t>(images.plane) % static_cast<size_t>(images.channels);
-      volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // No fusing with the next operation.
+      volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // volatile prevents fused operations.
       volatile float centred = share - scales[2 * channel];
       const float expected = centred / scales[2 * channel + 1];
       num_wrong += std::memcmp(&found[i], &expected, sizeof(float)) != 0;

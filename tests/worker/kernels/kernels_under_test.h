@@ -12,8 +12,8 @@ namespace ampd::kernels {
 // cannot run on this machine.
 const CudaKernels* KernelsUnderTest(std::string* why);
 
-// Runs `launch` with the blocks of every launch from the last to the first, and returns the number of launches. On a
-// GPU the order of the blocks is the GPU's, and the result is 0, because nobody counts.
+// Runs `launch` with the blocks of every kernel launch from the last to the first, and returns the number of kernel
+// launches. On a real GPU, the blocks run in the order that the GPU chooses, and the result is 0.
 int64_t RunBackwards(const std::function<void()>& launch);
 
 }  // namespace ampd::kernels

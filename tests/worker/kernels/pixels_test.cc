@@ -32,7 +32,7 @@ TEST(MapPixels, EveryInstructionSetRoundsAfterEachOperation) {
         std::vector<float> numbers(count + 1, -1);
         map_pixels(bytes.data(), count, scale, numbers.data());
         for (int64_t i = 0; i < count; ++i) {
-          volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // No fusing with the next operation.
+          volatile float share = static_cast<float>(bytes[i]) / 255.0F;  // volatile prevents fused operations.
           volatile float centred = share - mean;
           ASSERT_EQ(numbers[i], centred / deviation) << "byte " << int{bytes[i]} << " at " << i << " of " << count;
         }

@@ -29,7 +29,8 @@ std::vector<float> Numbers(const HostTensor& tensor, const std::string& name, Fo
 }
 
 TEST(Halves, JoinGivesBackEveryBitOfEveryNumber) {
-  // Tries all upper halves, each with the lower halves at which rounding changes and with a random one.
+  // Tries all upper halves of an fp32 number. Each is combined with a random lower half, and with the lower halves at
+  // which rounding changes.
   SeededRandom random(1);
   for (uint32_t upper = 0; upper <= 0xffff; ++upper) {
     const auto noise = static_cast<uint32_t>(random.Next() & 0xffff);

@@ -68,7 +68,7 @@ TEST(AttemptBacklog, CheckpointBehindTelemetryThatStandsStill_IsReported) {
   const absl::Duration almost = kTelemetryStandstill - absl::Milliseconds(1);
   EXPECT_EQ(Reportable(backlog, kBacklogTime + almost), "");
   EXPECT_EQ(Reportable(backlog, kBacklogTime + kTelemetryStandstill), "20");
-  // While the server stores some telemetry within each time limit, the checkpoint waits for the rest.
+  // As long as the server stores some telemetry within each time limit, the checkpoint keeps waiting for the rest.
   absl::Duration stored_at = kBacklogTime;
   for (uint64_t sequence = 1; sequence <= 24; ++sequence) {
     stored_at += almost;

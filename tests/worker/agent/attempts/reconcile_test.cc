@@ -183,8 +183,8 @@ TEST(Reconcile, CancelledBeforeItStarted_LeavesWithoutAProcess) {
   EXPECT_EQ(actions.refuse[0].outcome.last_step(), 40);
 }
 
-// j1/2 runs here, but a server that was restored from a backup does not know that. Such a server would give the job j1
-// to another worker as soon as j1/1 has ended.
+// j1/2 (attempt 2 of the job j1) runs here, but a server that was restored from a backup does not know that. Such a
+// server would give the job to another worker as soon as j1/1 has ended.
 TEST(Reconcile, PausedBeforeItStarted_EndsOnlyAfterAnotherAttemptOfItsJob) {
   Holdings holdings = OneCpu();
   holdings.attempts.push_back(Held(Key("j1", 2), Attempt::RUNNING));

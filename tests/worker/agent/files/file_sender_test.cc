@@ -150,7 +150,7 @@ TEST(FileSenderTest, ARequestThatDirectivesRepeat_IsCarriedOutOnce) {
   uplink.AwaitStarted(1);
   sender.Send({Transfer("a"), Transfer("b")});
   EXPECT_THAT(uplink.AwaitStarted(2), testing::ElementsAre("a", "b"));
-  sender.Send({Transfer("a"), Transfer("b"), Transfer("c")});  // May wait for a free thread.
+  sender.Send({Transfer("a"), Transfer("b"), Transfer("c")});  // The transfer c may wait for a free thread.
   sender.Send({});
   uplink.Release();
   EXPECT_THAT(uplink.AwaitStarted(3), testing::ElementsAre("a", "b", "c"));

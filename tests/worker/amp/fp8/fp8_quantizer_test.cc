@@ -139,13 +139,13 @@ TEST(Fp8Quantizer, TheKernelsGiveTheOpsBits) {
   }
 }
 
-// What the kernels of SpyingKernels read last.
+// The address from which a kernel of SpyingKernels() read last.
 const void*& LastSource() {
   static const void* source = nullptr;
   return source;
 }
 
-// The kernels under test, which note what they read.
+// The kernels under test. They also store in LastSource() the address from which they read.
 const kernels::CudaKernels* SpyingKernels() {
   static const kernels::CudaFp8Kernels* const kernels = [] {
     std::string why;

@@ -29,7 +29,7 @@ constexpr int64_t kFp8Layers = 2;
 // A call of a quantizing kernel.
 struct Call {
   kernels::CudaFp8Matrix matrix;
-  const float* amax = nullptr;  // With one scale only.
+  const float* amax = nullptr;  // Set only for quantize_tensor.
 
   bool reads_weight() const { return matrix.rows * matrix.columns == kNarrow * kWide; }
 };
@@ -181,9 +181,9 @@ TEST_P(Fp8WeightsTest, GiveTheCpuEnginesBits) {
   EXPECT_EQ(DigestOf(*cuda), DigestOf(*cpu));
 }
 
-// After every change of the weights, the engine computes what an engine with the same state computes that has never
-// quantized other weights. The changes are an update, a skipped step, an evaluation with averaged weights, and an
-// import.
+// After every change of the weights, the engine must compute the same as its copy: a new engine that has the same state
+// and has not quantized any weights before. The changes are an update, a skipped step, an evaluation with averaged
+// weights, and an import.
 TEST_P(Fp8WeightsTest, AreMadeAnewAfterEveryChange) {
   for (const bool with_cuda : {false, true}) {
     const EngineSetup setup = {.with_cuda = with_cuda};
@@ -242,8 +242,8 @@ TEST_P(Fp8WeightsTest, CheckpointSegmentsUseThemAgain) {
   EXPECT_EQ(DigestOf(*segmented), DigestOf(*plain));
 }
 
-// A micro-batch without labels runs forward only, and records no amax. If it is the first, the weights' amaxes are
-// those that the next one records.
+// A micro-batch without labels runs forward only, and records no amax. If it is the first micro-batch of a step, the
+// second one records the amaxes of the weights.
 TEST_P(Fp8WeightsTest, TheirAmaxIsRecordedByTheFirstPassThatTrains) {
   const auto forward_first = Make();
   const auto forward_last = Make();

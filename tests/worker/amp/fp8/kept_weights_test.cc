@@ -44,7 +44,7 @@ c10::intrusive_ptr<Fp8Layers> TwoLayers(Scaling scaling) {
 
 at::Tensor Weight() { return at::randn({kOutputs, kInputs}).to(at::kBFloat16); }
 
-// Changes a weight in a way that LibTorch does not count, as a replayed step does.
+// Changes a weight without a change of LibTorch's version counter, as a replayed step does.
 void Overwrite(const at::Tensor& weight, const at::Tensor& with) {
   std::memcpy(weight.mutable_data_ptr(), with.const_data_ptr(), weight.nbytes());
 }
@@ -53,7 +53,7 @@ bool SameBits(const Fp8Matrix& a, const Fp8Matrix& b) {
   return at::equal(a.data.view(at::kByte), b.data.view(at::kByte)) && at::equal(a.inverse_scale, b.inverse_scale);
 }
 
-// Quantizes the weight of a layer with other layers, which keep nothing.
+// Quantizes the weight of the first layer with a new pair of layers, which keeps no FP8 weights.
 Fp8Operands Anew(Scaling scaling, const at::Tensor& weight) {
   return TwoLayers(scaling)->QuantizeWeight(0, weight, kBoth, {}, false);
 }
@@ -94,7 +94,7 @@ TEST(KeptFp8Weights, AChangedWeightIsQuantizedAnew) {
           const Fp8Operands made = layers->QuantizeWeight(0, weight, kBoth, {}, false);
           EXPECT_TRUE(SameBits(made.over_columns, Anew(scaling, weight).over_columns)) << step << change;
           EXPECT_TRUE(SameBits(made.over_rows, Anew(scaling, weight).over_rows)) << step << change;
-          weight.mul_(-3);  // An op writes the parameter. LibTorch counts this change.
+          weight.mul_(-3);  // An op writes the parameter, which changes its version counter.
         }
       }
       Overwrite(weight, weight.mul(-3));
@@ -124,14 +124,14 @@ TEST(KeptFp8Weights, OneScopeLivesAtATime) {
   EXPECT_THROW(Fp8PassScope{layers.get()}, c10::Error);
 }
 
-// The results of the micro-batches of a step, and the layers' numbers after it.
+// The results and gradients of a step's micro-batches, and the state and findings of the layers after the step.
 struct StepNumbers {
   std::vector<at::Tensor> tensors;
   executor::TensorMap state;
   std::vector<Fp8Finding> findings;
 };
 
-// Runs a step of `num_micro_batches` through the first layer. Ends it as the engine does.
+// Runs a step of three micro-batches through the first layer, and ends the step as the engine does.
 StepNumbers RunStep(Fp8Layers& layers, const executor::OpRegistry& registry, const at::Tensor& weight, int step,
                     bool keeps) {
   layers.BeginStep(step);
@@ -154,8 +154,8 @@ StepNumbers RunStep(Fp8Layers& layers, const executor::OpRegistry& registry, con
   return numbers;
 }
 
-// Two steps over three micro-batches with a weight that changes in between, as an optimizer changes it. The first of
-// them is a canary step, which compares FP8 products with exact ones.
+// Runs two steps. Between them, the weight changes, as an optimizer changes it. The first step is a canary step, which
+// compares FP8 products with exact ones.
 std::vector<StepNumbers> RunSteps(Scaling scaling, bool keeps) {
   at::manual_seed(5);
   const auto layers = TwoLayers(scaling);

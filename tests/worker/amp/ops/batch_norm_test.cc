@@ -223,7 +223,8 @@ void ExpectSameGradients(const Pass& first, const Pass& second) {
   EXPECT_TRUE(at::equal(first.bias.grad(), second.bias.grad()));
 }
 
-// If a result has two readers, autograd adds its two gradients. If each reader has a result of its own, the kernels do.
+// If a result has two readers, autograd adds their two gradients. If each reader has a result of its own, the kernels
+// add the gradients.
 TEST(BatchNorm, TwoResultsGiveTheBitsOfOneResultWithTwoReaders) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4, 8, 6, 6}, {3, 5, 7, 3}, {2, 64, 9, 9}}) {

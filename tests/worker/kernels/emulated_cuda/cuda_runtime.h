@@ -122,8 +122,8 @@ void RunThreads(unsigned num_threads, const Body& body) {
 inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
 // Emulates CUDA's exchange of values between the threads of a warp. REQUIRES: every thread of the block calls it, not
-// just every thread of the warp, because it waits at the block's barrier. It uses two buffers in turn: each is written
-// again only after the barrier of the other, when all threads have read it.
+// just every thread of the warp, because it waits at the block's barrier. Calls use two buffers in turn. When a call
+// writes to a buffer again, all threads have passed the barrier of the call in between, so they have read the buffer.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];
@@ -203,7 +203,7 @@ inline cudaError_t cudaFree(void* data) {
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
   if (bytes != 0) {
-    std::memcpy(to, from, bytes);  // Does not permit null addresses, which cudaMemcpy does.
+    std::memcpy(to, from, bytes);  // memcpy must not get null addresses, which cudaMemcpy accepts.
   }
   return cudaSuccess;
 }

@@ -43,7 +43,7 @@ PrecisionPolicy Preset(const std::string& name) {
   return policy;
 }
 
-// Returns the precisions that a run has one after the other when its precision is raised until no wider one exists.
+// Raises the precision of a run until no wider precision exists. Returns each precision after a raise, in order.
 std::vector<std::string> Way(const PrecisionPolicy& policy, const v1::Device& device, const std::string& module) {
   std::vector<std::string> way;
   PrecisionRaise raise;

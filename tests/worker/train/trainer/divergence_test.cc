@@ -516,7 +516,7 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
   start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
   Dynamic(start).set_initial(1);
-  Dynamic(start).set_floor(0x1p-10);  // So the scale can fall, and replays would be possible.
+  Dynamic(start).set_floor(0x1p-10);  // The scale can fall, so a replay would be possible.
   start.mutable_spec()->mutable_train()->set_replay_skipped(true);
   const auto agent = RunToOutcome(start);
   EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();

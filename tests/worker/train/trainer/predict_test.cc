@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 class PredictTest : public TrainerTest {
  protected:
-  // Trains the job j-abc on IDX images until it knows them. Returns its last checkpoint.
+  // Trains the job j-abc on IDX images for so long that the model memorizes them. Returns the last checkpoint.
   v1::Checkpoint Trained(const std::string& precision) {
     StartAttempt start = Mlp(precision, 60);
     UseIdx(start, 30, -1);
