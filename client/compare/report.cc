@@ -102,7 +102,7 @@ class FactTable {
     }
   }
 
-  // Adds a row of the policies' standings.
+  // Adds a row with the verdict on each policy (StandingText), and marks the recommended one.
   void AddStandings(const std::string& name) {
     FactRow row = {.name = name};
     for (size_t place = 0; place < comparison_.policies.size(); ++place) {

@@ -26,7 +26,8 @@ class Coordinator {
  public:
   using Options = CoordinatorOptions;
 
-  // Constructs a coordinator, which becomes the ledger's listener. REQUIRES: options.listener is set.
+  // Constructs a coordinator and registers it as the listener of the ledger. REQUIRES: options.listener, which listens
+  // to the coordinator, is set.
   explicit Coordinator(const Options& options);
 
   // Records in the journal that a life of the server begins; a life is one run of the server's process. Call once,

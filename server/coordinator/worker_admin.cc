@@ -1,4 +1,4 @@
-// The operations of WorkerSessions for operators.
+// The functions of WorkerSessions that people who operate the service call.
 #include <algorithm>
 #include <set>
 #include <string>

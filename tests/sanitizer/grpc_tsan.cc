@@ -21,9 +21,9 @@ using ampd::sanitizer::RealFunction;
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// Gives access to the private function in gRPC's headers that finishes an operation with a callback; gRPC finds the
-// operation by its tag. C++ lets only an explicit instantiation name a private member, so there is no other way to get
-// the function's address.
+// Gives access to a private function in gRPC's headers, which completes an operation that has a callback. The function
+// gets the tag of the operation. C++ lets only an explicit instantiation name a private member, so there is no other
+// way to get the function's address.
 struct SuccessTag {
   friend constexpr Run FinishOf(SuccessTag);
 };

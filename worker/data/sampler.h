@@ -37,8 +37,8 @@ class Sampler {
     int64_t num_ranks = 1;
     int64_t rank = 0;
 
-    // Number of samples in a batch of all ranks together: batch_size; with kDrop, all samples if there are fewer than
-    // batch_size. REQUIRES: the options meet the requirements of the constructor.
+    // Number of samples in a batch of all ranks together: batch_size or, with kDrop, the number of all samples if that
+    // is smaller. REQUIRES: the options meet the requirements of the constructor.
     int64_t num_in_batch() const;
     // Number of batches in an epoch. REQUIRES: the options meet the requirements of the constructor.
     int64_t num_batches() const;

@@ -170,8 +170,8 @@ AMPD_HOST_DEVICE inline void FinalizeDecision(const StepBlock& step, PhaseBlock&
   }
 }
 
-// Decides that `num_phases` phases, from `first` on, either all update or all skip. REQUIRES: CheckFinite was called
-// for each.
+// Makes one decision for `num_phases` phases, from `first` on: all update, or all skip the update. REQUIRES:
+// CheckFinite was called for each.
 AMPD_HOST_DEVICE inline void FinalizeTogether(const StepControl& control, int32_t first, int32_t num_phases) {
   bool skip = false;
   for (int32_t i = first; i < first + num_phases; ++i) {

@@ -227,7 +227,7 @@ TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
 // Compares the plain loops themselves with definitions, in double.
 class PerFormat : public testing::TestWithParam<Format> {
  protected:
-  // Stores the numbers in the format, and keeps their rounded values.
+  // Rounds the numbers to the format of this test, and makes them the gradient of row_. Keeps the rounded values.
   void Store(const std::vector<float>& numbers) {
     stored_ = Stored(numbers, GetParam());
     values_ = Widened(stored_, GetParam());

@@ -84,7 +84,8 @@ at::Tensor MaskFor(const at::Tensor& input) {
 
 struct FusedBatchNorm : Function<FusedBatchNorm> {
   // Returns the result. Returns it twice, as two tensors with the same memory, if `options` ask for two results and
-  // there are a residual and a ReLU: only then can the kernels add two gradients.
+  // there are a residual and a ReLU. The backward pass then gets one gradient for each, and its kernel adds them; there
+  // are such kernels only for a residual with a ReLU.
   static variable_list forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
                                const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
     const bool has_mask = options.relu && residual.has_value();

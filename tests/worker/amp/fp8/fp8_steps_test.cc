@@ -118,8 +118,8 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
 
 double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
 
-// Returns a bound for the layers' FP8 errors that some layers exceed and others do not. The errors are those of the
-// second canary step (which compares FP8 with bf16), because the first is skipped.
+// Returns a bound for the layers' FP8 errors that some layers exceed and others do not. A canary step
+// compares FP8 with bf16. The errors are those of the second canary step, because the first one is skipped.
 double BoundThatDemotesSome(const std::string& preset) {
   const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
   double least = kNoBound;
