@@ -133,6 +133,7 @@ void CapturedStep::Capture(size_t num_seeds, Step step) {
   captured_ = failure_.empty();
   if (!captured_) {
     graph_.reset();
+    copies_.reset();
     inputs_.clear();
   }
 }

@@ -23,7 +23,8 @@ namespace ampd::amp {
 // use this memory, even where it looks free: the next replay needs it. If there is too little memory for other work,
 // the recording is dropped, and the next step of its shape is recorded again, which costs about as much as running one
 // step directly. MakeRoomFor decides this before a step runs directly. An evaluation drops the recording only after it
-// ran out of memory, because it can be repeated. So a job never needs more memory than it would without a recording.
+// ran out of memory, because it can be repeated. The inputs of the recorded step and of the next one stay on the
+// device; apart from them a job needs no more memory than it would without a recording.
 //
 // A step that cannot be recorded keeps running directly, with the same results. Single-threaded; owner: the engine.
 class CapturedStep {
@@ -66,8 +67,8 @@ class CapturedStep {
   const StepGraphs& graphs_;
   StepKernels& kernels_;
   const c10::Device device_;
-  std::unique_ptr<StepGraph> graph_;  // Null after a failure.
-  const std::unique_ptr<InputCopies> copies_;
+  std::unique_ptr<StepGraph> graph_;     // Null after a failure.
+  std::unique_ptr<InputCopies> copies_;  // Null after a failure.
   std::vector<Batch> inputs_;
   int num_warm_ups_ = 0;  // Steps run with these inputs.
   bool captured_ = false;

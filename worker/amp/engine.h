@@ -34,7 +34,7 @@ struct EngineOptions {
   std::vector<std::string> checkpoint_segments = {};
   // How often a step samples its activations and those gradients that were rounded to fp16: once in this many steps. 0:
   // only on request. A step that samples runs op by op. If there is too little memory for that beside the recorded
-  // step, the recording is dropped and must be made again. From then on, steps sample ten times less often.
+  // step, the recording is dropped and must be made again. From then on, this engine samples ten times less often.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
   // The phases of a step, in order, for a model with several losses. Each phase has its own optimizer, schedule and

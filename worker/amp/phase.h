@@ -41,7 +41,7 @@ int64_t NumSamples(const Batch& batch);
 
 // The program's inputs from the batch, in order. If an input is a mask of numbers and the batch has a bool mask, the
 // mask is converted. If the images are bytes, `pixels` converts them. Throws c10::Error for an input that the batch
-// lacks. REQUIRES: `pixels` is defined if the images are bytes and the program's input is not.
+// lacks. REQUIRES: `pixels` is defined if the images are bytes.
 std::vector<at::Tensor> InputsOf(const graph::Graph& program, const Batch& batch, c10::Device device,
                                  const PixelMap* pixels = nullptr);
 

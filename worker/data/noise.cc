@@ -3,6 +3,7 @@
 #include "ATen/ops/empty.h"
 #include "c10/util/accumulate.h"
 #include "worker/data/philox.h"
+#include "worker/data/reused_tensor.h"
 
 namespace ampd::data {
 namespace {
@@ -14,11 +15,11 @@ constexpr uint64_t kFixedNoise = uint64_t{1} << 61;
 
 }  // namespace
 
-at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples,
-                   const std::vector<int64_t>& shape) {
+at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples, const std::vector<int64_t>& shape,
+                   const at::Tensor& reuse) {
   std::vector<int64_t> extents = {static_cast<int64_t>(samples.size())};
   extents.insert(extents.end(), shape.begin(), shape.end());
-  at::Tensor noise = at::empty(extents, at::kFloat);
+  at::Tensor noise = EmptyLikeOr(reuse, extents, at::kFloat);
   const int64_t num_numbers = c10::multiply_integers(shape);
   float* out = noise.data_ptr<float>();
   for (const int64_t sample : samples) {

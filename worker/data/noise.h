@@ -11,8 +11,9 @@ namespace ampd::data {
 // of a batch in an epoch. A row depends only on (seed, epoch, sample), so a run that resumes at the same position in
 // the data draws the same rows. A sample that is repeated in a padded last batch gets the same row again, and therefore
 // has more weight in that batch. `shape`: the shape of a row.
-at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples,
-                   const std::vector<int64_t>& shape);
+// The noise is written to `reuse` if that has the right shape.
+at::Tensor NoiseOf(uint64_t seed, int64_t epoch, const std::vector<int64_t>& samples, const std::vector<int64_t>& shape,
+                   const at::Tensor& reuse = {});
 
 // Returns noise rows that are the same in every epoch, for showing what a generator makes. They come from a random
 // stream that no sample of the training data uses.

@@ -27,6 +27,15 @@ TEST(NoiseOf, ARowDependsOnSeedEpochAndSampleAlone) {
   EXPECT_FALSE(noise.select(0, 2).equal(noise.select(0, 1))) << "another sample";
 }
 
+TEST(NoiseOf, MemoryOfEarlierNoise_IsUsedAgainIfItFits) {
+  const at::Tensor expected = NoiseOf(kSeed, 3, {9, 2}, {kNumbers});
+  const at::Tensor old = NoiseOf(kSeed, 3, {5, 1}, {kNumbers});
+  const at::Tensor again = NoiseOf(kSeed, 3, {9, 2}, {kNumbers}, old);
+  EXPECT_EQ(again.const_data_ptr(), old.const_data_ptr());
+  EXPECT_TRUE(again.equal(expected));
+  EXPECT_NE(NoiseOf(kSeed, 3, {9}, {kNumbers}, old).const_data_ptr(), old.const_data_ptr()) << "another shape";
+}
+
 TEST(NoiseOf, ItsNumbersAreNormalAndNoneComesTwice) {
   std::vector<int64_t> samples(2000);
   for (size_t i = 0; i < samples.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 
 #include <vector>
 
@@ -32,22 +33,23 @@ class CudaInputCopies final : public InputCopies {
 
   void Copy(const std::vector<TensorCopy>& copies) override {
     size_t bytes = 0;
+    std::vector<at::Tensor> pinned;
     for (const TensorCopy& copy : copies) {
       bytes += copy.from.nbytes();
+      pinned.push_back(Pinned(copy.from));
     }
-    if (bytes < kLeastBytes) {
-      for (const TensorCopy& copy : copies) {
-        copy.to.copy_(Pinned(copy.from), /*non_blocking=*/true);
+    const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
+    if (bytes < kLeastBytes || !MakeArrived(copies, current)) {
+      for (size_t i = 0; i < copies.size(); ++i) {
+        copies[i].to.copy_(pinned[i], /*non_blocking=*/true);
       }
       return;
     }
-    const cuda::CUDAStream current = cuda::getCurrentCUDAStream(device_.index());
-    MakeArrived(copies, current);
     read_.block(stream_.unwrap());  // The last step's inputs must be read before they are overwritten.
     {
       const cuda::CUDAStreamGuard guard(stream_);
       for (size_t i = 0; i < copies.size(); ++i) {
-        arrived_[i].copy_(Pinned(copies[i].from), /*non_blocking=*/true);
+        arrived_[i].copy_(pinned[i], /*non_blocking=*/true);
       }
     }
     c10::Event have_arrived(c10::DeviceType::CUDA);
@@ -60,21 +62,29 @@ class CudaInputCopies final : public InputCopies {
   }
 
  private:
-  // Allocates the tensors on the device into which the inputs are copied first, unless they exist.
-  void MakeArrived(const std::vector<TensorCopy>& copies, const cuda::CUDAStream& current) {
+  // Allocates the tensors on the device into which the inputs are copied first, unless they exist. Returns false if there
+  // is too little memory.
+  bool MakeArrived(const std::vector<TensorCopy>& copies, const cuda::CUDAStream& current) {
     bool made = false;
     arrived_.resize(copies.size());
-    for (size_t i = 0; i < copies.size(); ++i) {
-      if (!AreAlike(arrived_[i], copies[i].to)) {
-        arrived_[i] = at::empty_like(copies[i].to);
-        made = true;
+    try {
+      for (size_t i = 0; i < copies.size(); ++i) {
+        if (!AreAlike(arrived_[i], copies[i].to)) {
+          arrived_[i] = at::empty_like(copies[i].to);
+          made = true;
+        }
       }
+    } catch (const c10::OutOfMemoryError&) {
+      // The copy stream's work on `arrived_` lies before the current stream's, so its memory may be used again.
+      arrived_.clear();
+      return false;
     }
     if (made) {
       // Earlier work on the current stream may still use the memory of the new tensors, which the allocator has handed
       // out again. The copies wait until this work is done.
       read_.record(current.unwrap());
     }
+    return true;
   }
 
   const c10::Device device_;

@@ -57,7 +57,7 @@ class InputCopies {
   virtual ~InputCopies() = default;
 
   // Makes each `to`, on the GPU, equal to its `from`, for work that is launched after this call on LibTorch's current
-  // stream. Does not wait, if the memory of every `from` is pinned; `from` must not change before that work has ended.
+  // stream. Does not wait for the GPU; `from` must not change before that work has ended.
   virtual void Copy(const std::vector<TensorCopy>& copies) = 0;
 };
 

@@ -4,7 +4,7 @@
 
 namespace ampd::amp {
 
-// A tensor and a copy of it, with the same dtype, sizes and strides.
+// A tensor, and where it is copied to: a tensor with the same dtype, sizes and strides.
 struct TensorCopy {
   at::Tensor from;
   at::Tensor to;

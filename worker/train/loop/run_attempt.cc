@@ -157,7 +157,7 @@ absl::StatusOr<Outcome> RunFrom(const AttemptLoop::Context& context, const amp::
     plan.engine.device.why_no_graphs = "--no-cuda-graph";
   }
   if (!device.device.is_cuda()) {
-    plan.engine.pixel_scales = at::Tensor();  // Only the way to a GPU is shorter for bytes.
+    plan.engine.pixel_scales = at::Tensor();  // On a CPU the threads that gather batches convert bytes.
   }
   // On a CPU, the call that begins a step also computes it, so no step can run ahead.
   plan.steps_ahead = options.steps_ahead.value_or(device.device.is_cuda() ? 1 : 0);

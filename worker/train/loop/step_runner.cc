@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "c10/util/Exception.h"
 #include "precision/loss_scale.h"
 #include "worker/train/device/compute_device.h"
 #include "worker/train/loop/micro_batches.h"
@@ -30,16 +31,17 @@ uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& p
          static_cast<uint64_t>(place.position);
 }
 
-// Prepares a tensor of a batch, so that a later batch may overwrite it. Drops the tensor if something else still uses
-// its memory. If `pins`, replaces memory that is not pinned by pinned memory of the same shape. The memory of batches
-// is pinned only here, on the thread that records steps, because no thread may pin memory while a step is recorded.
-void FreeForReuse(bool pins, at::Tensor& tensor) {
-  if (!tensor.defined()) {
-    return;
-  }
-  if (tensor.use_count() > 1 || tensor.storage().use_count() > 1) {
+// Drops the tensor if somebody else still uses its memory, so that it must not be overwritten.
+void DropIfShared(at::Tensor& tensor) {
+  if (tensor.defined() && (tensor.use_count() > 1 || tensor.storage().use_count() > 1)) {
     tensor = at::Tensor();
-  } else if (pins && !tensor.is_pinned()) {
+  }
+}
+
+// Replaces the tensor by one of the same shape in pinned memory, unless it is in pinned memory. Its content is lost.
+// Throws c10::Error if there is too little memory that can be pinned.
+void Pin(at::Tensor& tensor) {
+  if (tensor.defined() && !tensor.is_pinned()) {
     tensor = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
   }
 }
@@ -117,8 +119,9 @@ absl::Status StepRunner::Report(const EndedStep& step) {
   return reports.ReportUneven(run_.step(), step.begun.why_uneven, "a step's micro-batches");
 }
 
-absl::Status StepRunner::ReportActivations(const EndedStep& step) {
+absl::Status StepRunner::ReportActivations(EndedStep& step) {
   return run_.reports().ReportActivations(run_.step(), step.result, [&] {
+    step.begun.samples = {};  // If the search ends in an error, its copies of the batch to a GPU may not have ended.
     return run_.engine().FindActivationFault(step.begun.micro_batches, RandomStreamOf(step.begun.place, run_.plan()));
   });
 }
@@ -126,11 +129,20 @@ absl::Status StepRunner::ReportActivations(const EndedStep& step) {
 void StepRunner::Recycle(EndedStep step) {
   step.begun.micro_batches.clear();
   data::Dataset::Samples& samples = step.begun.samples;
-  const bool pins = run_.plan().engine.device.device.is_cuda();
-  FreeForReuse(pins, samples.images);
-  FreeForReuse(pins, samples.labels);
+  std::vector<at::Tensor*> tensors = {&samples.images, &samples.labels};
   for (auto& [name, tensor] : samples.others) {
-    FreeForReuse(pins, tensor);
+    tensors.push_back(&tensor);
+  }
+  try {
+    for (at::Tensor* const tensor : tensors) {
+      DropIfShared(*tensor);
+      if (pins_batches_) {
+        Pin(*tensor);
+      }
+    }
+  } catch (const c10::Error&) {
+    pins_batches_ = false;  // Batches can be copied from other memory, too.
+    return;
   }
   run_.batcher().Recycle(std::move(samples));
 }

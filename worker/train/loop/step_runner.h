@@ -25,7 +25,11 @@ class StepRunner {
 
   // `run`, `lease`, `device_watch` and `step_log` outlive the runner.
   StepRunner(TrainingRun& run, const ComputeLease& lease, const DeviceWatch& device_watch, StepLog& step_log)
-      : run_(run), lease_(lease), device_watch_(device_watch), step_log_(step_log) {}
+      : run_(run),
+        lease_(lease),
+        device_watch_(device_watch),
+        step_log_(step_log),
+        pins_batches_(run.plan().engine.device.device.is_cuda()) {}
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
@@ -38,11 +42,12 @@ class StepRunner {
   // Reports the step's numbers, its gradients if the step sampled them, and uneven micro-batches.
   absl::Status Report(const EndedStep& step);
   // Reports the fault if numbers in the step's forward pass went wrong.
-  absl::Status ReportActivations(const EndedStep& step);
+  absl::Status ReportActivations(EndedStep& step);
   // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);
-  // Gives the memory of the step's batch to later batches. If the run uses a GPU, first replaces memory that is not
-  // pinned by pinned memory, because the host need not wait for copies from pinned memory to the GPU.
+  // Gives the memory of the step's batch to later batches. For a GPU it is replaced by pinned memory, unless it is
+  // pinned already: the host does not wait for copies from pinned memory to the GPU. Memory is pinned on this thread,
+  // which also records steps, because no thread may pin memory while a step is recorded.
   void Recycle(EndedStep step);
 
   InFlightSteps& in_flight() { return in_flight_; }
@@ -54,6 +59,7 @@ class StepRunner {
   const DeviceWatch& device_watch_;
   StepLog& step_log_;
   InFlightSteps in_flight_;
+  bool pins_batches_;  // Whether the memory of later batches is pinned.
 };
 
 }  // namespace ampd::train

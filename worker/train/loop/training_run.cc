@@ -98,9 +98,7 @@ data::Dataset::Samples TrainingRun::Gather(const std::vector<int64_t>& indices, 
   const at::Tensor old_noise = plan_.noise.shape.has_value() ? reuse.others["noise"] : at::Tensor();
   data::Dataset::Samples samples = plan_.train.Get(indices, plan_.augmentation, epoch, pixels, std::move(reuse));
   if (plan_.noise.shape.has_value()) {
-    const at::Tensor noise = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape);
-    const bool fits = old_noise.defined() && old_noise.sizes() == noise.sizes();
-    samples.others["noise"] = fits ? old_noise.copy_(noise) : noise;
+    samples.others["noise"] = data::NoiseOf(plan_.noise.seed, epoch, indices, *plan_.noise.shape, old_noise);
   }
   return samples;
 }

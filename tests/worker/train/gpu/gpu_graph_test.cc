@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ATen/ops/empty.h"
 #include "ATen/ops/ones.h"
 #include "ATen/ops/rand.h"
 #include "ATen/ops/randint.h"
+#include "ATen/ops/tensor.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "ampd/v1/precision.pb.h"
@@ -88,7 +90,8 @@ class GpuGraphTest : public testing::Test {
   }
 
   static std::unique_ptr<amp::Engine> Make(const graph::Graph& model, const std::string& preset, bool graphs,
-                                           const std::vector<std::string>& segments = {}) {
+                                           const std::vector<std::string>& segments = {},
+                                           const at::Tensor& pixel_scales = {}) {
     v1::PrecisionPolicy policy;
     policy.set_preset(preset);
     const auto resolved =
@@ -99,6 +102,7 @@ class GpuGraphTest : public testing::Test {
     options.clip_grad_norm = 1.0;
     options.seed = 7;
     options.checkpoint_segments = segments;
+    options.pixel_scales = pixel_scales;
     options.device = *Gpu();
     options.device.graphs = graphs ? options.device.graphs : nullptr;
     auto engine = amp::Engine::Create(model, *resolved, options);
@@ -122,6 +126,16 @@ class GpuGraphTest : public testing::Test {
     return run;
   }
 
+  static void ExpectSameState(const amp::EngineState& one, const amp::EngineState& other, const std::string& preset) {
+    for (const auto& [ours, theirs] :
+         {std::pair(&one.model, &other.model), {&one.optimizer, &other.optimizer}, {&one.fp8, &other.fp8}}) {
+      for (const auto& [name, tensor] : *ours) {
+        EXPECT_EQ(std::memcmp(tensor.const_data_ptr(), theirs->at(name).const_data_ptr(), tensor.nbytes()), 0)
+            << preset << " " << name;
+      }
+    }
+  }
+
   static void ExpectSameBits(const graph::Graph& model, const std::string& preset,
                              const std::vector<std::vector<amp::Batch>>& steps,
                              const std::vector<std::string>& segments = {}) {
@@ -130,14 +144,7 @@ class GpuGraphTest : public testing::Test {
     EXPECT_FALSE(run.replays);
     EXPECT_TRUE(replayed.replays) << preset << ": " << replayed.failure;
     EXPECT_EQ(replayed.steps, run.steps) << preset;
-    for (const auto& [ours, theirs] : {std::pair(&replayed.state.model, &run.state.model),
-                                       {&replayed.state.optimizer, &run.state.optimizer},
-                                       {&replayed.state.fp8, &run.state.fp8}}) {
-      for (const auto& [name, tensor] : *ours) {
-        EXPECT_EQ(std::memcmp(tensor.const_data_ptr(), theirs->at(name).const_data_ptr(), tensor.nbytes()), 0)
-            << preset << " " << name;
-      }
-    }
+    ExpectSameState(replayed.state, run.state, preset);
     constexpr int kTimedSteps = kSteps - kSteps / 2;
     std::printf("%s, %s: %.2f ms a step op by op, %.2f replayed\n", model.name().c_str(), preset.c_str(),
                 1e3 * run.seconds / kTimedSteps, 1e3 * replayed.seconds / kTimedSteps);
@@ -196,6 +203,38 @@ TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphImagesTest, testing::Values("fp32", "bf16", "fp16"), PresetInName);
+
+// Batches of 1 MiB and more reach the GPU on a stream of their own, while it computes the step before. Here they are
+// bytes in pinned memory, which is overwritten as soon as its step has ended.
+TEST_P(GpuGraphImagesTest, LargeBatchesInMemoryThatIsUsedAgain_GiveTheBitsOfStepsThatRunOpByOp) {
+  constexpr int64_t kMany = 8192;
+  const at::Tensor scales = at::tensor({0.3F, 0.7F}).view({1, 2});
+  const auto replayed = Make(NormAndDropout(), GetParam(), /*graphs=*/true, {}, scales);
+  const auto direct = Make(NormAndDropout(), GetParam(), /*graphs=*/false, {}, scales);
+  const auto pinned = at::TensorOptions().pinned_memory(true);
+  std::vector<amp::Batch> used(2);
+  for (amp::Batch& batch : used) {
+    batch.images = at::empty({kMany, 1, kImageSize, kImageSize}, pinned.dtype(at::kByte));
+    batch.labels = at::empty({kMany}, pinned.dtype(at::kLong));
+  }
+  std::vector<amp::Batch> kept;
+  for (uint64_t i = 0; i < kSteps; ++i) {
+    amp::Batch& batch = used[i % used.size()];
+    kept.push_back({at::randint(0, 256, batch.images.sizes(), at::kByte), at::randint(0, 10, {kMany}, at::kLong)});
+    batch.images.copy_(kept.back().images);
+    batch.labels.copy_(kept.back().labels);
+    replayed->Enqueue({batch}, 100 + i);
+    if (i > 0) {
+      replayed->AwaitStep();  // Of the step before; this one is still under way.
+    }
+  }
+  replayed->AwaitStep();
+  for (uint64_t i = 0; i < kSteps; ++i) {
+    direct->Step({kept[i]}, 100 + i);
+  }
+  EXPECT_TRUE(replayed->replays()) << replayed->graph_failure();
+  ExpectSameState(replayed->ExportState(), direct->ExportState(), GetParam());
+}
 
 using GpuGraphGptTest = GpuGraphPresetTest;
 
