@@ -18,7 +18,15 @@ constexpr char kTokenText[] =
 
 constexpr char kNoTimes[] =
     "lists have no filter by time; the newest jobs come first, and -o json has the times of each job";
+constexpr char kPlainId[] = "leave it out: the job's id or name is an argument without an option";
 constexpr char kShowOne[] = "to show a job: ampctl job show ID";
+constexpr char kEvents[] = "to list a job's events: ampctl job events ID";
+constexpr char kPoints[] = "to print a job's steps and evaluations: ampctl job points ID";
+constexpr char kWatch[] = "to watch a job: ampctl job watch ID";
+constexpr char kFromStart[] = "to run a job again from the start: ampctl job clone ID";
+constexpr char kNewName[] = "the name is an argument without an option: ampctl auth token create NAME --role ROLE";
+constexpr char kAddress[] = "the address is an argument without an option: ampctl context add NAME ADDRESS";
+constexpr char kThenWait[] = "to wait until it has ended: ampctl job wait ID";
 constexpr char kNoGrace[] = "leave it out: ampctl job delete deletes at once, and only a job that has ended";
 constexpr char kDrainsAll[] = "leave it out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
 constexpr char kOneProgram[] = "leave it out: a job has one program, the trainer";
@@ -109,6 +117,30 @@ constexpr struct {
      "a resumed job is the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
     {"job logs", "--previous", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
     {"job logs", "-p", "to read the log of an earlier attempt: ampctl job logs --attempt N ID"},
+    {"job show", "--events", kEvents},
+    {"job show", "--metrics", kPoints},
+    {"job show", "-w", kWatch},
+    {"job show", "--watch", kWatch},
+    {"job show", "--job", kPlainId},
+    {"job show", "--id", kPlainId},
+    {"job show", "--name", kPlainId},
+    {"job show", "-j", kPlainId},
+    {"job logs", "--job", kPlainId},
+    {"job logs", "--id", kPlainId},
+    {"job logs", "-j", kPlainId},
+    {"job points", "-f", kWatch},
+    {"job points", "--follow", kWatch},
+    {"job points", "--plot", kWatch},
+    {"job retry", "--from-start", kFromStart},
+    {"job retry", "--from-scratch", kFromStart},
+    {"job cancel", "--wait", kThenWait},
+    {"job pause", "--wait", "to wait until it is paused: ampctl job wait ID --for PAUSED"},
+    {"job list", "--desc", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
+    {"auth token create", "--name", kNewName},
+    {"context add", "--address", kAddress},
+    {"context add", "--server", kAddress},
+    {"init", "--list", "to see the models: ampctl init --help"},
+    {"init", "--stdout", "to print the job file: ampctl init -"},
     {"job logs", "--timestamps", kLogTimes},
     {"job logs", "-c", kOneProgram},
     {"job logs", "--container", kOneProgram},

@@ -1,6 +1,7 @@
 #include "client/cli/several_jobs.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -56,7 +57,7 @@ std::string OneCallEach(const CLI::App& command, const std::string& text, const 
     });
     calls.push_back(WithOwnWords(command, text, one));
   }
-  return absl::StrCat("for each job: ", absl::StrJoin(calls, " && "));
+  return absl::StrCat("for each of them: ", absl::StrJoin(calls, " && "));
 }
 
 }  // namespace
@@ -72,7 +73,11 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   }
   const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
   const Words names = OwnNames(command, rest);
-  if (PathOf(command) == "job show" && names.size() > 1) {
+  constexpr std::string_view kTakeOneName[] = {"job show",     "job events",     "job points",    "job retry",
+                                               "worker drain", "worker undrain", "worker remove", "auth token revoke"};
+  const bool takes_one =
+      std::find(std::begin(kTakeOneName), std::end(kTakeOneName), PathOf(command)) != std::end(kTakeOneName);
+  if (takes_one && names.size() > 1) {
     return OneCallEach(command, text, rest, names);
   }
   if ((!takes_many && !ReadsOneJob(command)) || !names.empty()) {

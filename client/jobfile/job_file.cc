@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "base/yaml/foreign_text.h"
 #include "client/jobfile/field_limits.h"
@@ -127,6 +128,10 @@ class SpecFiller {
     const size_t colon = text.find(':');
     if (colon != std::string::npos && FindField(type, text.substr(0, colon)) != nullptr) {
       return absl::StrCat(text.substr(0, colon), ": ", Shortened(text.substr(colon + 1), kMaxShownText));
+    }
+    const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(" ="), absl::SkipEmpty());
+    if (words.size() == 2 && FindField(type, words[0]) != nullptr) {
+      return absl::StrCat(words[0], ": ", Shortened(words[1], kMaxShownText));
     }
     if (const std::string name = absl::AsciiStrToLower(text); FindField(type, name) != nullptr) {
       return absl::StrCat("{", name, ": {}}");

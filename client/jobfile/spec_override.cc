@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "client/jobfile/spec_fields.h"
@@ -67,6 +68,12 @@ std::string ReadPath(const std::string& path, std::vector<Step>* steps) {
   if (path.front() == '.' || path.back() == '.') {
     return absl::StrCat("the path ", path.front() == '.' ? "begins" : "ends",
                         " with a dot; dots stand between names: ", "train.steps");
+  }
+  constexpr std::string_view kLabels = "labels.";
+  if (const std::string key = absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}});
+      path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.') {
+    return absl::StrCat("a key with a dot stands in a mapping, which replaces all labels: labels={\"", key,
+                        "\": VALUE}");
   }
   for (const auto word : absl::StrSplit(path, '.')) {
     if (word.empty()) {

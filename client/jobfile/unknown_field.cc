@@ -82,6 +82,11 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
   }
   const std::string quoted = QuotedKey(unknown.key);
+  if (const size_t colon = unknown.key.find(':');
+      colon != std::string::npos && FindField(*unknown.type, unknown.key.substr(0, colon)) != nullptr) {
+    return {absl::StrCat("a ':' needs a space after it: ", unknown.key.substr(0, colon), ": ",
+                         Shortened(unknown.key.substr(colon + 1), 40))};
+  }
   if (unknown.section.empty() && HoldsFields(unknown)) {
     return {absl::StrCat(quoted,
                          " is not a field of a job file, whose fields stand at the top; remove the line and "
@@ -106,9 +111,11 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   if (elsewhere.empty()) {
     return {no_field, "", names};
   }
-  const std::string here = unknown.section.empty()
-                               ? "at the top, but there is one further in"
-                               : absl::StrCat("of ", unknown.section, ", but there is one elsewhere");
+  const std::string here = unknown.section.empty() ? "at the top, but there is one further in"
+                                                   : absl::StrCat("of ", unknown.section,
+                                                                  absl::StrContains(elsewhere.front(), '.')
+                                                                      ? ", but there is one elsewhere"
+                                                                      : ", but there is one at the top of the file");
   return {absl::StrCat(quoted, " is not a field ", here), elsewhere.front(),
           elsewhere.size() > 1 ? elsewhere : std::vector<std::string>()};
 }

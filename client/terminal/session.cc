@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/grpc/server_connection.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "client/render/job_text.h"
@@ -73,8 +74,8 @@ std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
       if (!ReasonOf(status).empty()) {
         return "wait a while, then repeat the command";  // a server was reached, and reported UNAVAILABLE
       }
-      return absl::StrCat("ampctl dev (starts a server here); the address comes from ", address.origin,
-                          "; to use another: --address HOST:PORT");
+      return absl::StrCat(IsLocalAddress(address.address) ? "ampctl dev (starts a server here)" : "check the address",
+                          "; the address comes from ", address.origin, "; to use another: --address HOST:PORT");
     case absl::StatusCode::kNotFound: {
       const std::string reason = ReasonOf(status);
       if (reason.empty()) {

@@ -219,7 +219,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job list has no option '-v'\n  leave it out: no command says more with it; to see the version: "
        "ampctl version\n  try: ampctl job list --help\n"},
       {"cancel x y", "error: ampctl has no command 'cancel'; to cancel a job: ampctl job cancel x y\n"},
-      {"show x y", "error: ampctl has no command 'show'; for each job: ampctl job show x && ampctl job show y\n"},
+      {"show x y", "error: ampctl has no command 'show'; for each of them: ampctl job show x && ampctl job show y\n"},
       {"diff x y", "error: ampctl has no command 'diff'; to compare jobs that have ended: ampctl compare x y\n"},
       {"scontrol show job 5", "error: ampctl has no command 'scontrol'; to show a job: ampctl job show 5\n"},
       {"scontrol update JobId=5 Priority=10",
@@ -572,10 +572,23 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
       lines.insert(typed(command));
     }
   }
-  const std::map<std::string, std::string> values = {
-      {"--format", "json"}, {"--time", "90"},        {"-t", "90"},          {"--deadline", "90"}, {"--mem", "4G"},
-      {"--preset", "bf16"}, {"--precision", "bf16"}, {"--label", "a=b"},    {"-l", "a=b"},        {"--selector", "a=b"},
-      {"--device", "cuda"}, {"--state", "running"},  {"--template", "mlp"}, {"--job-name", "y"},  {"-J", "y"}};
+  const std::map<std::string, std::string> values = {{"--format", "json"},
+                                                     {"--time", "90"},
+                                                     {"-t", "90"},
+                                                     {"--deadline", "90"},
+                                                     {"--mem", "4G"},
+                                                     {"--preset", "bf16"},
+                                                     {"--precision", "bf16"},
+                                                     {"--label", "a=b"},
+                                                     {"-l", "a=b"},
+                                                     {"--selector", "a=b"},
+                                                     {"--device", "cuda"},
+                                                     {"--policy", "bf16"},
+                                                     {"--presets", "bf16"},
+                                                     {"--state", "running"},
+                                                     {"--template", "mlp"},
+                                                     {"--job-name", "y"},
+                                                     {"-J", "y"}};
   for (const ForeignOption& option : ForeignOptions()) {
     const std::string command = *option.command == '\0' ? "job list" : option.command;
     const bool is_state = std::string_view(option.own) == "--filter state=%";
@@ -591,6 +604,8 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
     lines.insert(absl::StrCat(command,
                               command == "job submit"                          ? " -f job.yaml "
                               : command == "auth token create"                 ? " x --role viewer "
+                              : command == "compare" || command == "estimate"  ? " -f job.yaml "
+                              : command == "job points"                        ? " x "
                               : command == "job update"                        ? " x "
                               : command == "job logs" || command == "job wait" ? " x "
                                                                                : " ",
