@@ -5,8 +5,8 @@
 // The memory of ampd's own losses over many classes.
 namespace ampd::graph {
 
-// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes at once, on a CPU. These
-// logarithms fill 4 MiB.
+// The number of rows for which "ampd.cross_entropy" holds the logarithms of all classes' probabilities at once, on a
+// CPU. These logarithms fill 4 MiB.
 int64_t CrossEntropyRows(int64_t num_classes);
 
 // The number of classes for which "ampd.linear_cross_entropy" computes logits: at least `num_classes`, and such that

@@ -63,7 +63,7 @@ std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   return std::abs(sum.least) > kMaxNumber || std::abs(sum.most) > kMaxNumber ? std::nullopt : std::optional(sum);
 }
 
-// Whether the op's result shows every element of its argument, and nothing else.
+// Whether the result of the op consists of the elements of its argument, each at least once, and of nothing else.
 bool ShowsAll(std::string_view op) {
   static constexpr std::string_view kOps[] = {
       "aten.clone.default",  "aten.contiguous.default", "aten.expand.default", "aten.expand_as.default",

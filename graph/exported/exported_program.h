@@ -172,8 +172,8 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 // Returns the same errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
-// Reads every tensor's content in pieces, as far as ReadStored reads it. Verifies the checksum of an entry that ends
-// where its tensor ends. Returns the same errors as ReadExportedModel.
+// Reads every tensor's content in pieces, and not the bytes of an entry behind its tensor. Verifies the checksum of an
+// entry that has no such bytes. Returns the same errors as ReadExportedModel.
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model);
 
 // Returns INVALID_ARGUMENT with the reason BAD_EXPORT and the message.

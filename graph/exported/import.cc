@@ -366,7 +366,7 @@ class Importer {
   std::vector<std::pair<StoredTensor, ValueId>> placed_;  // Parameters by their place in the file.
 };
 
-// The state of a training program's graph. Parameters that nothing reads are not trained.
+// Returns the names of the graph's parameters and buffers, and which parameters are trained: those that a node reads.
 Importer::State StateOf(const Graph& train) {
   std::set<ValueId> read;
   for (const Node& node : train.nodes()) {

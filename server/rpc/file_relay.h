@@ -45,7 +45,8 @@ class FileRelay {
 
   // ---- Functions for the worker's call.
   // Called when the worker's call begins. `on_taken` is called after each piece that the client took, and `on_left` if
-  // the client leaves, both without a lock. Returns false if the client has left, or if another call sends the file.
+  // the client leaves. No lock is held during these two calls. Returns false if the client has left, or if another call
+  // sends the file.
   bool Begin(std::function<void()> on_taken, std::function<void()> on_left);
   // Adds the next piece. Call it again only after on_taken. Returns false if the client has left. REQUIRES: the client
   // has taken the previous piece.

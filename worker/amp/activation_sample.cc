@@ -76,8 +76,9 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// Copies a sample of a tensor to the CPU in fp32. The sample has evenly spaced indices of the first dimensions, as few
-// of them as suffice, and all indices of the other dimensions. The tensor may have any memory layout.
+// Copies a sample of a tensor to the CPU in fp32. If the tensor is large, the sample has
+// evenly spaced indices of the first dimension or, if that is too short, of the first few dimensions. It has all
+// indices of the other dimensions. The tensor may have any memory layout.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();

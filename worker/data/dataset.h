@@ -105,7 +105,7 @@ class Dataset {
 
   // Consecutive windows of T tokens. Window i holds the tokens from i T on, and its labels are the tokens from i T + 1
   // on, so the last label of a window is the first token of the next one. A window at the end is dropped if it is
-  // incomplete or if its last label is missing. Without labels, all labels are 0.
+  // incomplete or if its last label is missing. If the caller wants no labels, all labels are 0.
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;

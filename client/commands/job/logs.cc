@@ -120,7 +120,7 @@ absl::StatusOr<v1::TailLogsResponse> LogsView::ReadTail(int attempt) {
         tail.mutable_content()->append(piece.content());
       }
     }));
-    // If the first of the wanted lines begins at the first byte that was read, its beginning may lie before that byte.
+    // If the first of the wanted lines seems to begin at the first byte that was read, it may begin earlier in the log.
     if (StartOfLastLines(tail.content(), *options_.tail_lines) > 0 || tail.offset_bytes() == 0 ||
         num_bytes > kMaxLogBytes) {
       return tail;

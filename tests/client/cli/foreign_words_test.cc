@@ -305,7 +305,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
   }
 }
 
-// Verbs and things of ampctl itself that stand in another place than where it has them.
+// Verbs and names of things that ampctl has, typed in another place: `ampctl list`, `ampctl list workers`.
 TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheCommand) {
   const struct {
     const char* line;

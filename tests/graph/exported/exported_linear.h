@@ -18,8 +18,8 @@ json Linear();
 // The layer of Linear() in a model that computes its own loss from labels.
 json WithOwnLoss();
 
-// The layer of Linear() with its relu in a nested graph, which is the argument of the call `op`. The nested graph uses
-// the same names as the outer one. `front`: arguments of the call before the graph.
+// The layer of Linear(), but with its relu in a nested graph. The nested graph is an argument of the call `op`. The
+// nested graph uses the same names as the outer one. `front`: arguments of the call before the graph.
 json Nested(const std::string& op, const std::vector<json>& front);
 
 absl::StatusOr<Graph> Import(const json& model);

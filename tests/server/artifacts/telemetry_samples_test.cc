@@ -99,8 +99,8 @@ TEST_F(TelemetrySamplesTest, OnAFullDiskASampleBecomesAnEventAndTheRestGoesOn) {
   EXPECT_THAT(points::SequenceRange(batch), Pair(1, 3));
 }
 
-// StoreSamples moves the samples of a batch into the artifact store, and leaves only their sequences in the batch. The
-// test appends such batches to the metric store, which must find no gap in the sequences.
+// StoreSamples moves the samples of a batch into the artifact store, and leaves only their sequence numbers in the
+// batch. The test appends such batches to the metric store, which must find no gap in the numbers.
 TEST_F(TelemetrySamplesTest, TheirSequencesCountAmongTheOthers) {
   StoreOnDisk store;
   v1::TelemetryBatch batch = Steps(1, 2);

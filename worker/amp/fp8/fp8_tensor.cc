@@ -35,7 +35,7 @@ at::Tensor Padded(const at::Tensor& matrix, const Fp8Block& block) {
   return rows + columns == 0 ? matrix : at::constant_pad_nd(matrix, {0, columns, 0, rows});
 }
 
-// Splits a matrix into blocks: (R' / block.rows, block.rows, C' / block.columns, block.columns).
+// Pads a matrix and splits it into blocks: (R' / block.rows, block.rows, C' / block.columns, block.columns).
 at::Tensor Blocks(const at::Tensor& matrix, const Fp8Block& block) {
   const at::Tensor padded = Padded(matrix, block);
   return padded.reshape({padded.size(0) / block.rows, block.rows, padded.size(1) / block.columns, block.columns});

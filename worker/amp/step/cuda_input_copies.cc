@@ -75,7 +75,7 @@ class CudaInputCopies final : public InputCopies {
         }
       }
     } catch (const c10::OutOfMemoryError&) {
-      // The copy stream's work on `arrived_` lies before the current stream's, so its memory may be used again.
+      // The current stream already waits for the copy stream's work on `arrived_`, so the memory may be used again.
       arrived_.clear();
       return false;
     }

@@ -25,8 +25,8 @@ class PredictTest : public TrainerTest {
     return agent->checkpoints.back();
   }
 
-  // Runs an attempt to its end, and acknowledges all telemetry at once, as if the server had stored it. An attempt that
-  // predicts finishes only after these acknowledgements.
+  // Runs an attempt to its end, and acknowledges all telemetry immediately, as if the server had stored it. An attempt
+  // that predicts finishes only after these acknowledgements.
   std::unique_ptr<FakeAgent> RunStoring(const StartAttempt& start) {
     auto agent = std::make_unique<FakeAgent>(Folder(), TrainerDevice(), StepsAhead());
     agent->Connect();
@@ -40,7 +40,7 @@ class PredictTest : public TrainerTest {
     return agent;
   }
 
-  // An attempt that predicts the images with the weights of the checkpoint `source`.
+  // An attempt that makes predictions for the images with the weights of the checkpoint `source`.
   StartAttempt Predicting(const std::string& precision, const v1::Checkpoint& source) {
     StartAttempt start = Mlp(precision, 60);
     UseIdx(start, 30, -1);
