@@ -60,7 +60,6 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job list", "--name", "--filter name=%"},
     {"job list", "--node", "--filter worker=%"},
     {"job list", "--nodelist", "--filter worker=%"},
-    {"job list", "-w", "--filter worker=%"},
     {"job list", "--owner", "--filter owner=%"},
     {"job list", "--running", "--filter state=running"},
     {"job list", "--queued", "--filter state=queued"},

@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_values.h"
-#include "client/cli/foreign_verbs.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/own_words.h"
 #include "client/cli/things.h"
@@ -250,8 +249,7 @@ void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words)
     const bool is_last = end + 1 == words->end();
     const bool takes_value = TakesNextWord(*end) || (*end == "-f" && !is_last && LooksLikeFile(end[1])) ||
                              (!absl::StrContains(*end, "=") && TakesValueInAmpctl(root, *end));
-    const bool is_verb_behind = !is_last && *end == "-A" && IsVerb(end[1]);  // `-A get pods`
-    end += !is_last && takes_value && !is_verb_behind ? 2 : 1;
+    end += !is_last && takes_value ? 2 : 1;
   }
   std::rotate(first, end, words->end());
 }

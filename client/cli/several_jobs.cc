@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,6 +45,13 @@ std::string InTenantOf(const CLI::App& root, const Words& rest, const std::strin
   return result;
 }
 
+// Whether the word may be the name of what the command is for. Other programs have settings behind a name, such as
+// key=value:NoSchedule, and numbers behind a worker.
+bool MayBeName(const CLI::App& command, const std::string& word) {
+  const bool is_number = std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+  return word.find_first_of("=:") == std::string::npos && (!is_number || PathOf(command).starts_with("job "));
+}
+
 // Returns one call for each of the names; empty if there are too many.
 std::string OneCallEach(const CLI::App& command, const std::string& text, const Words& rest, const Words& names) {
   if (names.size() > kMaxCalls) {
@@ -73,11 +81,13 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   }
   const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
   const Words names = OwnNames(command, rest);
-  constexpr std::string_view kTakeOneName[] = {"job show",     "job events",     "job points",    "job retry",
-                                               "worker drain", "worker undrain", "worker remove", "auth token revoke"};
+  constexpr std::string_view kTakeOneName[] = {"job show", "job events", "job points", "worker drain",
+                                               "worker undrain"};
   const bool takes_one =
       std::find(std::begin(kTakeOneName), std::end(kTakeOneName), PathOf(command)) != std::end(kTakeOneName);
-  if (takes_one && names.size() > 1) {
+  if (takes_one && names.size() > 1 && std::all_of(names.begin(), names.end(), [&command](const std::string& name) {
+        return MayBeName(command, name);
+      })) {
     return OneCallEach(command, text, rest, names);
   }
   if ((!takes_many && !ReadsOneJob(command)) || !names.empty()) {

@@ -82,8 +82,8 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
   }
   const std::string quoted = QuotedKey(unknown.key);
-  if (const size_t colon = unknown.key.find(':');
-      colon != std::string::npos && FindField(*unknown.type, unknown.key.substr(0, colon)) != nullptr) {
+  if (const size_t colon = unknown.key.find(':'); !unknown.is_override && colon != std::string::npos &&
+                                                  FindField(*unknown.type, unknown.key.substr(0, colon)) != nullptr) {
     return {absl::StrCat("a ':' needs a space after it: ", unknown.key.substr(0, colon), ": ",
                          Shortened(unknown.key.substr(colon + 1), 40))};
   }
