@@ -93,8 +93,8 @@ absl::StatusOr<Case> Export(const std::string& name) {
   return Case{*std::move(model), *std::move(oracle)};
 }
 
-// Returns those of the models that this run compares. Some models are compared in no run but the long one; for each of
-// them this run compares a related model, of another size or with another head.
+// Returns the models in `names` that this run compares. Some models are compared only by the long tests. For each of
+// those models, this run compares a related model: one of another size or with another head.
 std::vector<const char*> Everyday(std::vector<const char*> names) {
   std::erase_if(names, [](const char* name) {
     return !IsCompared(
