@@ -316,9 +316,8 @@ class Importer {
 
   // Replaces aten.narrow by a slice, because WithoutInPlaceOps can replace a write to a slice, but not to a narrow.
   absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
-    const auto start = added.Find("start"), length = added.Find("length");
-    const auto* const first = start == nullptr ? nullptr : std::get_if<int64_t>(start);
-    const auto* const count = length == nullptr ? nullptr : std::get_if<int64_t>(length);
+    const auto* const first = std::get_if<int64_t>(added.Find("start"));
+    const auto* const count = std::get_if<int64_t>(added.Find("length"));
     int64_t end = 0;
     if (first == nullptr || count == nullptr || *first < 0 || __builtin_add_overflow(*first, *count, &end)) {
       return BadArgument(node, "start", "or length is no number from 0 on");
