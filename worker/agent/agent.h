@@ -109,8 +109,8 @@ class Agent {
   // Makes the trainers of a stopping agent leave, and kills those that take too long. Returns whether the agent must
   // still wait for them.
   bool AwaitTrainers(absl::Duration now);
-  // Ends the warm trainers (those without an attempt) of a stopping agent, even if the other trainers continue. Without
-  // a next agent, nobody would use them, and the next agent may be of another version. Returns whether the agent must
+  // Ends the warm trainers (those without an attempt) of a stopping agent, even if the other trainers continue. The
+  // next agent may be of another version, and then could not use these warm trainers. Returns whether the agent must
   // still wait for them to end.
   bool AwaitWarmTrainers(absl::Duration now);
   // Whether a stopping agent must wait until the server has received the announcement of the stop. Before that, the

@@ -24,13 +24,14 @@ namespace ampd::agent {
 
 // Runs the attempts of a worker. AttemptRunner carries out Reconcile's actions on the attempts, and updates each
 // attempt from its trainer's reports. It sends a trainer its start command once the trainer's lease is confirmed and
-// the artifact that the attempt needs is on this worker. Afterwards it sends orders, reads reports, and kills the
-// trainer if it misses a deadline to leave. Once everything of the attempt was sent to the server, it lets the trainer
-// exit. AttemptUploads sends telemetry and logs. Each attempt is a span of its own in the trace that the server names
-// for it, and the parent of the trainer's span. Single-threaded; owner: the agent's loop.
+// the artifact that the attempt needs is on this worker. Afterwards it sends orders, reads reports, and kills a
+// trainer that was ordered to leave and has not left at the deadline. Once everything of the attempt was sent to the
+// server, it lets the trainer exit. AttemptUploads sends telemetry and logs. If the server names a trace for an
+// attempt, AttemptRunner adds a span for the attempt to that trace; the trainer's span is a child of this span.
+// Single-threaded; owner: the agent's loop.
 //
-//   Apply{start} --> trainer assigned --lease, artifact--> start sent --> reports --> outcome --Apply{forget}-->
-//   Release
+//   Apply{start} --> trainer assigned --lease, artifact--> start sent --> reports --> outcome
+//                                                           --Apply{forget}--> Release
 class AttemptRunner {
  public:
   struct Options {

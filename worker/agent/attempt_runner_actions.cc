@@ -98,9 +98,9 @@ void AttemptRunner::SendOrders(const Actions& actions) {
 void AttemptRunner::Start(const StartAction& start) {
   AttemptOnWorker& attempt = options_.attempts->Add(start.directive.key());
   attempt.held.device = start.device;
-  // An attempt must not compute without a lease. If the worker has no lease, a deadline of now suspends the attempt
-  // until a lease arrives. An earlier deadline would be wrong, because the limit for the suspension counts from the
-  // deadline.
+  // An attempt must not compute without a lease. If the worker has no lease, set the deadline to the current time,
+  // which suspends the attempt until a lease arrives. A deadline in the past would be wrong: the time limit of the
+  // suspension counts from the deadline, so it would end too early.
   attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt.wanted = start.directive;
   JoinTrace(start.directive.traceparent(), attempt);

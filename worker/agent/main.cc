@@ -161,8 +161,8 @@ struct Failure {
   absl::Status status;
 };
 
-// Opens the state folder and stores it in `state_folder`; from then on no other agent can open it. Afterwards removes
-// an earlier worker's ready file and prepares the checkpoint root. Returns nullopt if there was no error.
+// Opens the state folder and stores it in `state_folder`; from then on no other agent can open it. Then removes the
+// ready file that an earlier worker left, and prepares the checkpoint root. Returns nullopt if there was no error.
 std::optional<Failure> PrepareFolders(const WorkerConfig& config,
                                       std::optional<ampd::agent::StateFolder>* state_folder) {
   absl::StatusOr<ampd::agent::StateFolder> opened =

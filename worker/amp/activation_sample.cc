@@ -22,10 +22,11 @@ using FaultKind = ActivationFault::Kind;
 constexpr int64_t kMaxElements = 65'536;
 
 constexpr std::string_view kCasts[] = {"aten.to.dtype", "aten._to_copy.default"};
-// Ops whose infinite results the model intends: they write a constant, or compute the logarithm of 0.
+// Ops that may produce infinities on purpose: those that fill with a constant, and the logarithm, which is -infinity
+// at 0.
 constexpr std::string_view kFills[] = {"aten.full.default", "aten.full_like.default", "aten.fill.Tensor",
                                        "aten.masked_fill.Scalar", "aten.log.default"};
-// Ops whose overflow in a divisor is no fault: the quotient becomes 0, and the exact quotient would be close to 0, too.
+// Ops whose overflow in a divisor is harmless: the quotient becomes 0, and the exact quotient is close to 0, too.
 constexpr std::string_view kExponentials[] = {"aten.exp.default"};
 
 template <size_t n>
@@ -76,9 +77,9 @@ std::optional<ValueId> DivisorOf(const Node& node) {
   return is_inverse || is_negative_power ? node.ValueOf("self") : std::nullopt;
 }
 
-// Copies a sample of a tensor to the CPU in fp32. If the tensor is large, the sample has
-// evenly spaced indices of the first dimension or, if that is too short, of the first few dimensions. It has all
-// indices of the other dimensions. The tensor may have any memory layout.
+// Copies a sample of a tensor to the CPU in fp32. A tensor with at most kMaxElements elements is copied as a whole.
+// From a larger one, the sample takes evenly spaced indices of the first dimension (of the first few dimensions, if
+// the first one is too short) and all indices of the other dimensions. The tensor may have any memory layout.
 at::Tensor SampleOf(const at::Tensor& tensor) {
   std::vector<int64_t> sizes = tensor.sizes().vec();
   std::vector<int64_t> strides = tensor.strides().vec();
@@ -237,8 +238,9 @@ ValueId ActivationSampler::OriginOf(ValueId value) const {
     }
     value = *bad;
   }
-  // Two fused ops have two results. One computes a sum and its norm; if the sum has non-finite numbers, the fault began
-  // in the sum. The other one returns the same numbers twice, and the first result has the name of the model's value.
+  // Two fused ops have two results. kAddNorm returns a sum and its norm; if the sum has non-finite numbers, the fault
+  // began in the sum. kFusedBatchNorm returns the same numbers twice, and only its first result has the name that the
+  // value has in the model. So in both cases the first result is the origin.
   const Node* const node = MakerOf(value);
   const bool has_two = node != nullptr && (node->op == kAddNorm || node->op == graph::kFusedBatchNorm);
   return has_two && FactsOf(node->outputs[0]).has_fault() ? node->outputs[0] : value;

@@ -19,12 +19,12 @@ namespace ampd::amp {
 // is recorded. After that, steps of this shape are replayed and all others run directly. Steps that warm up or are
 // recorded read their micro-batches from tensors that persist; each step's data is copied into them.
 //
-// A recording keeps its working memory between replays, so less is left for other work on the device. Nothing else may
-// use this memory, even where it looks free: the next replay needs it. If there is too little memory for other work,
-// the recording is dropped, and the next step of its shape is recorded again, which costs about as much as running one
-// step directly. MakeRoomFor decides this before a step runs directly. An evaluation drops the recording only after it
-// ran out of memory, because it can be repeated. The inputs of the recorded step and of the next one stay on the
-// device; apart from them a job needs no more memory than it would without a recording.
+// A recording keeps its working memory between replays, so less memory is left for other work on the device. Nothing
+// else may use this memory, even between replays. If there is too little memory for other work, the recording is
+// dropped, and the next step of its shape is recorded again, which costs about as much as running one step directly.
+// Before a step runs directly, MakeRoomFor decides whether to drop the recording. An evaluation can be repeated, so
+// it drops the recording only after it ran out of memory. The inputs of the recorded step and of the next one stay on
+// the device; apart from them a job needs no more memory than it would without a recording.
 //
 // A step that cannot be recorded keeps running directly, with the same results. Single-threaded; owner: the engine.
 class CapturedStep {

@@ -72,8 +72,8 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
 // Every phase draws its own random numbers; a single phase uses the engine's seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
-// Once a step that samples had to drop the recorded step to have enough memory, steps sample this many times less
-// often.
+// If a step that samples needed so much memory that the recorded step had to be dropped, later steps sample this many
+// times less often.
 constexpr int64_t kRarer = 10;
 
 }  // namespace
@@ -244,8 +244,8 @@ void Engine::LoadScalars() {
   known_rate_factor_ = rate_factor_;
 }
 
-// Returns 0 while an FP8 canary step is pending, otherwise 1. canary() describes the last step begun. A pending canary
-// step is always the last one, because no step begins before its result was read.
+// Returns 0 while an FP8 canary step is pending, otherwise 1. canary() says whether the newest step is a canary step.
+// While a canary step is pending, it is the newest one, because no further step begins before its result was read.
 int Engine::max_pending() const { return !pending_.empty() && programs_->fp8 && programs_->fp8->canary() ? 0 : 1; }
 
 void Engine::Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream) {

@@ -32,9 +32,10 @@ struct EngineOptions {
   uint64_t seed = 0;                     // Seeds the initial weights and the random numbers.
   // Modules that are computed again in the backward pass, in the form that graph::WithCheckpointSegments accepts.
   std::vector<std::string> checkpoint_segments = {};
-  // How often a step samples its activations and those gradients that were rounded to fp16: once in this many steps. 0:
-  // only on request. A step that samples runs op by op. If there is too little memory for that beside the recorded
-  // step, the recording is dropped and must be made again. From then on, this engine samples ten times less often.
+  // How often a step samples its activations and those gradients that were rounded to fp16: once in this many steps.
+  // 0: only on request. A step that samples runs op by op. If there is too little memory to run it while the recorded
+  // step keeps its memory, the recording is dropped and must be made again. From then on, this engine samples ten
+  // times less often.
   int64_t sample_every_steps = 0;
   ComputeDevice device;
   // The phases of a step, in order, for a model with several losses. Each phase has its own optimizer, schedule and
@@ -49,7 +50,7 @@ struct EngineOptions {
   // Set if images of batches may be bytes: the mean and the deviation of each channel, by which the device converts
   // them (PixelMap). REQUIRES: the model does not compute its loss itself (graph::Head::kOwnLoss).
   at::Tensor pixel_scales = {};
-  // Makes an engine that predicts, with Predict, in place of Evaluate. REQUIRES: the head predicts
+  // Whether the engine predicts: Predict may then be called, and Evaluate may not. REQUIRES: the head predicts
   // (graph::WithPredictions).
   bool predicts = false;
 };
@@ -61,8 +62,8 @@ struct Prediction {
 };
 
 // The result of one step. With several phases, `phases` has the result of each, in order. The inherited fields then
-// describe the first phase with an overflow, or the first phase if none has one. There are two exceptions: `samples`
-// has those of all phases, and the activation fault is the first that any phase found.
+// describe the first phase with an overflow, or the first phase if none has one. Two inherited fields are exceptions:
+// `samples` has the samples of all phases, and `activation_fault` is the first fault that any phase found.
 struct StepResult : PhaseResult {
   float loss_scale = 1;  // The scale that multiplied this step's losses.
   ScaleChange scale_change = ScaleChange::kNone;
@@ -93,10 +94,11 @@ struct EngineState {
 //   tail: loss scale                              on the device
 //   record                                        sent to the host, read by AwaitStep
 //
-// On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If the
-// device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Two kinds of steps run
-// directly: those that sample gradients or activations, and FP8's canary steps, which compare FP8 products with exact
-// ones. When a canary step demotes a layer to a wider format, steps are recorded again.
+// On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If
+// the device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Three kinds of
+// steps run directly: those that sample gradients or activations, those with a micro-batch that has no labels while
+// others have some, and FP8's canary steps, which compare FP8 products with exact ones. When a canary step demotes a
+// layer to a wider format, steps are recorded again.
 //
 // A skipped step changes only the loss scale and the counts of batches. Weights, moments, running statistics, schedule
 // and the count of applied steps stay. As in PyTorch, a batch norm counts every batch that it has seen in training: one
@@ -124,11 +126,12 @@ class Engine {
                                                         const EngineOptions& options);
   ~Engine();
 
-  // Begins one optimizer step over the micro-batches, after those already enqueued. Each micro-batch is weighted by its
-  // number of labels (label_counter.h), so that loss and gradients equal those of one batch with all samples. A
-  // micro-batch without labels runs forward only if others have labels; if none has labels, all have equal weight. The
-  // random numbers of dropout depend only on the seed, `random_stream` and the micro-batch's index, so that a batch can
-  // be run again with the same numbers. REQUIRES: at least one micro-batch; num_pending() is at most max_pending().
+  // Begins one optimizer step over the micro-batches, after the steps already enqueued. Each micro-batch is weighted
+  // by its number of labels (label_counter.h), so that loss and gradients equal those of one batch with all samples.
+  // If no micro-batch has labels, all have equal weight. If only some have labels, the others run the forward pass
+  // only. The random numbers of dropout depend only on the seed, `random_stream` and the micro-batch's index, so that
+  // a batch can be run again with the same numbers. REQUIRES: at least one micro-batch; num_pending() is at most
+  // max_pending().
   void Enqueue(const std::vector<Batch>& micro_batches, uint64_t random_stream = 0);
   // Waits for the oldest pending step and returns its result. REQUIRES: a step is pending.
   StepResult AwaitStep();

@@ -28,9 +28,11 @@ struct EvalSums {
   // and there are more than five classes. If logits are equal, all of them count as being among the five. A NaN is
   // larger than every number, but a label whose logit is NaN is never among the five.
   std::optional<int64_t> num_top5;
-  // The number of values that were compared with a label: samples of a classifier or tokens of a language model
-  // (neither includes those labelled graph::kIgnoredLabel), numbers of a regression, or decisions. For a model that
-  // computes its own loss, it is the number of samples.
+  // The number of values that were compared with a label:
+  // * classifier: the samples, except those labelled graph::kIgnoredLabel;
+  // * language model: the tokens, with the same exception;
+  // * regression: the numbers; decisions: the decisions;
+  // * model that computes its own loss: the samples.
   int64_t num_labels = 0;
   int64_t num_samples = 0;           // For a language model, number of tokens, ignored ones included.
   std::vector<ClassCounts> classes;  // Set if the head predicts classes.
@@ -42,9 +44,9 @@ struct EvalSums {
 EvalSums SumsOf(graph::Head head, int64_t num_classes, const graph::Graph& program,
                 const std::vector<at::Tensor>& outputs, const at::Tensor& labels, double num_counted);
 
-// The mean over the classes of 2 tp / (2 tp + fp + fn), 0 for a class that was neither present nor predicted:
-// scikit-learn's f1_score(average="macro", labels=range(classes)) with its default zero_division. REQUIRES: at least
-// one class.
+// The macro F1 score: the mean over the classes of 2 tp / (2 tp + fp + fn), where a class that was neither present
+// nor predicted counts as 0. Equals scikit-learn's f1_score(average="macro", labels=range(classes)) with its default
+// zero_division. REQUIRES: at least one class.
 double MacroF1(const std::vector<ClassCounts>& classes);
 
 }  // namespace ampd::amp

@@ -43,8 +43,8 @@ struct GradientSample {
 // is dense.
 GradientSample SampleGradient(const at::Tensor& gradient, at::ScalarType format);
 
-// Suggests a loss scale: `scale` times the power of two that gives the largest gradient the exponent 12, an eighth of
-// the number at which fp16 overflows. Returns `scale` itself if all gradients are zero or one is not finite. Clamped to
+// Suggests a loss scale: `scale` times the power of two that brings the largest gradient into [2^12, 2^13). (fp16
+// overflows at 2^16.) Returns `scale` itself if all gradients are zero or one is not finite. The result is clamped to
 // `range`.
 double SuggestScale(const std::vector<GradientSample>& samples, double scale, const precision::ScaleRange& range);
 

@@ -48,9 +48,9 @@ class LabelCounter {
   // negative or not finite. REQUIRES: Bind was called.
   double CountOf(const Batch& batch) const;
 
-  // Sets the share of each micro-batch if there are several: its part of all labels, or equal shares if none has
-  // labels. Returns for each micro-batch whether it has no labels while others do. The list is empty if there is no
-  // such micro-batch. Throws like CountOf.
+  // If there are several micro-batches, sets the share of each: its number of labels divided by all labels, or equal
+  // shares if none has labels. Returns one flag per micro-batch, true if it has no labels while others do. Returns an
+  // empty list if all flags would be false. Throws like CountOf.
   std::vector<bool> Weigh(std::vector<Batch>& micro_batches) const;
 
  private:

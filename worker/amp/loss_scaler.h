@@ -11,10 +11,14 @@ namespace ampd::amp {
 using kernels::ScaleChange;
 using LossScalerState = kernels::ScalerState;
 
-// Multiplies the loss so that small gradients survive a narrow format. One rule covers torch.amp.GradScaler and Keras
-// (hysteresis 1), Apex (a cap), Megatron and DeepSpeed (hysteresis refilled when an interval ends) and Apex's kernel
-// and DeepSpeed's consecutive_hysteresis (refilled on every good step). Sources: torch/amp/grad_scaler.py,
-// apex/amp/scaler.py and update_scale_hysteresis.cu, deepspeed/runtime/fp16/loss_scaler.py, megatron's grad_scaler.py.
+// Multiplies the loss so that small gradients survive a narrow format. With the right settings, the rule below equals
+// the rule of each of these projects:
+//
+// * torch.amp.GradScaler (torch/amp/grad_scaler.py) and Keras: hysteresis 1.
+// * Apex (apex/amp/scaler.py): hysteresis 1 and a cap.
+// * Megatron (grad_scaler.py) and DeepSpeed (deepspeed/runtime/fp16/loss_scaler.py): hysteresis, refilled when an
+//   interval ends.
+// * Apex's kernel (update_scale_hysteresis.cu) and DeepSpeed's consecutive_hysteresis: refilled on every good step.
 //
 //   overflow:     tracker = 0; the hysteresis decreases by one; once it is used up, scale *= backoff, but not below the
 //                 floor
@@ -38,9 +42,9 @@ class LossScaler {
   // Updates the scale after one step, by the device's rule. `found_inf`: the step's gradients were not finite.
   ScaleChange Update(bool found_inf);
 
-  // Sets the scale or the interval, when a user orders it while the job runs. A new scale is clamped to its range and
-  // starts a new interval. A scaler that is off ignores the call. A static one never grows, so only the scale has an
-  // effect.
+  // Sets the scale or the interval, when a user orders it while the job runs. A new scale is clamped to [floor, cap]
+  // and starts a new interval. Does nothing if loss scaling is off. A static scale never grows, so setting its
+  // interval has no effect.
   void Set(std::optional<double> scale, std::optional<int> growth_interval);
 
   const kernels::ScalerRule& rule() const { return rule_; }

@@ -38,8 +38,8 @@ const at::Tensor& FieldOf(const graph::Graph& program, const Batch& batch, graph
   if (other != batch.others.end()) {
     return other->second;
   }
-  // `batch.images` holds the model's first input. In the program of one phase, another input may come first; then the
-  // model's first input is recognized by the name "images".
+  // `batch.images` holds the model's first input. A program of one phase may have other inputs before it. Then this
+  // input is recognized by its name, "images".
   const bool may_be_first = input == program.inputs().front() || name == "images";
   TORCH_CHECK(may_be_first && batch.images.defined(), "the batch has no ", name);
   return batch.images;

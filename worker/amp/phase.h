@@ -62,10 +62,11 @@ struct PhaseResult {
   float grad_norm = 0;  // After unscaling, before clipping; not finite on an overflow.
   double learning_rate = 0;
   bool skipped = false;  // Nothing was updated.
-  // The next five fields describe an overflow. The first three hold a parameter whose gradient has non-finite elements,
-  // the module that reads it, and the number of these elements. It is the first such parameter in the order of the
-  // backward pass. The last two count all non-finite elements, and all parameters that have any. If the loss is finite,
-  // the overflow began at this parameter; otherwise it began in the forward pass or in the data.
+  // The next five fields describe an overflow. The first three describe one parameter whose gradient has non-finite
+  // elements, namely the first in the order of the backward pass: its name, the module that reads it, and the number
+  // of these elements. The last two count, over all parameters, the non-finite elements and the parameters that have
+  // any. If the loss is finite, the overflow began at the first parameter; otherwise it began in the forward pass or
+  // in the data.
   std::string overflow_parameter;
   std::string overflow_module;
   int64_t overflow_count = 0;
@@ -102,16 +103,17 @@ class Phase {
     uint64_t random_stream = 0;
     bool samples = false;               // Sample activations, and gradients that were rounded to fp16.
     bool samples_every_format = false;  // Also sample gradients of all other formats.
-    // For each micro-batch: whether it has no labels while others do. Such a micro-batch runs forward only. An empty
-    // list means that there is none.
+    // For each micro-batch: whether it has no labels while others do. Such a micro-batch runs the forward pass only.
+    // The list is empty if there is no such micro-batch.
     std::vector<bool> counts_nothing = {};
     // If set, the step is recorded. In the phase with index p, micro-batch i of n uses the recorder's seed number p * n
     // + i.
     StepGraph* recorder = nullptr;
   };
 
-  // `source` is the graph from which the precision pass made `program`. The phase needs it to find which module reads a
-  // parameter, because the nodes of `program` may read casts of it instead. REQUIRES: `kernels` outlives the phase;
+  // `source` is the graph from which the precision pass made `program`. The phase uses `source` to find which module
+  // reads a parameter, because in `program` the module may read a cast of the parameter. REQUIRES: `kernels` outlives
+  // the phase;
   // `parameters` are parameters of the program.
   Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::Executor> program,
         std::vector<Parameter> parameters, StepKernels& kernels);
@@ -125,7 +127,8 @@ class Phase {
   // Sets the scalars that the phase reads and writes: those that `scalars` holds for the phase with index `number`.
   // Call before the first step. REQUIRES: `scalars` outlives the phase.
   void Use(const StepScalars& scalars, size_t number);
-  // Whether gradients of the phase were rounded to fp16. If not, a step that is due for sampling has nothing to sample.
+  // Whether any gradient of the phase was rounded to fp16. If no phase has such gradients, steps are sampled only on
+  // request.
   bool has_samples() const;
   // The rule by which the device makes this phase's decisions: skip or update, and with which factors.
   kernels::PhaseRule rule() const;

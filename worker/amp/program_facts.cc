@@ -10,8 +10,8 @@
 namespace ampd::amp {
 namespace {
 
-// Whether the node runs in training mode. An op without a training argument is always in training mode. A node that
-// omits its op's training argument is not.
+// Whether the node runs in training mode. If its op has no training argument, the answer is always yes. If the op has
+// one, but the node omits it, the answer is no.
 bool IsTraining(const graph::OpRow& row, const graph::Node& node) {
   return row.training_argument.empty() || graph::Trains(row, node);
 }

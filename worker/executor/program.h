@@ -13,24 +13,24 @@
 // A graph compiled for the executor: everything that does not depend on a run is looked up once.
 namespace ampd::executor {
 
-// Where an instruction reads a value: as the argument with this position. `last`: no later instruction reads the value,
-// so the value is moved, and not copied, to the arguments.
+// A value that an instruction reads: argument number `argument` is the value number `value` of the graph. If `last`
+// is true, no later instruction reads the value, so it is moved, and not copied, to the arguments.
 struct ValueUse {
   size_t argument = 0;
   size_t value = 0;
   bool last = false;
 };
 
-// Where an instruction reads a list of tensors: as the argument with this position. `values` are the list's entries; an
-// empty one is None.
+// A list of tensors that an instruction reads: argument number `argument` is the list of these values. An unset entry
+// stands for None.
 struct ListUse {
   size_t argument = 0;
   std::vector<std::optional<size_t>> values;
   bool of_optionals = false;  // Tensor?[] rather than Tensor[].
 };
 
-// Where an instruction reads a list of sizes: as the argument with this position. A size may be a multiple of the run's
-// batch size.
+// A list of sizes that an instruction reads: argument number `argument` is the list `sizes`. A size may be a multiple
+// of the run's batch size.
 struct SizesUse {
   size_t argument = 0;
   graph::Shape sizes;

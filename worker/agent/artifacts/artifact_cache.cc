@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Leaves those errors unchanged that a retry can't repair: a missing artifact, a bad request, damaged data. Turns all
-// other errors into UNAVAILABLE, so that the caller retries the download.
+// Returns an error unchanged if a retry can't repair it: a missing artifact, a bad request, damaged data. Turns every
+// other error into UNAVAILABLE, so that the caller retries the download.
 absl::Status AsServerError(const absl::Status& downloaded) {
   const bool is_final =
       absl::IsNotFound(downloaded) || absl::IsInvalidArgument(downloaded) || absl::IsDataLoss(downloaded);
@@ -187,9 +187,9 @@ absl::Status ArtifactCache::Fetch(const std::string& sha256) {
   return got;
 }
 
-// Downloads the bytes that the partial file lacks, and verifies the content. An interrupted write may have left damaged
-// bytes in the partial file. If the digest does not match, deletes the partial file and downloads the whole artifact
-// again.
+// Downloads the bytes that the partial file lacks, and verifies the content. If the partial file existed before and
+// the digest does not match, an interrupted write may have left damaged bytes in it. In that case deletes the file
+// and downloads the whole artifact again.
 absl::Status ArtifactCache::FetchOnce(const std::string& sha256) {
   const std::string partial = PathOf(sha256) + ".partial";
   const bool resumes = access(partial.c_str(), F_OK) == 0;

@@ -22,9 +22,9 @@ namespace ampd::agent {
 // Stores the artifacts (uploaded files that attempts need) of this worker, each in a file "<folder>/<sha256>". A thread
 // downloads the wanted artifacts that are missing, one after the other.
 //
-// If the file of a wanted artifact exists already, the artifact becomes READY without a download. If the thread is busy
-// with another download, this happens after the next piece of that download. If the server is not available, a download
-// is retried later and does not delay the others.
+// If the file of a wanted artifact exists already, the artifact becomes READY without a download. While another
+// download runs, the thread looks for such files after each piece of that download. If the server is not available, a
+// download is retried later and does not delay the others.
 //
 // Downloaded bytes are kept in "<sha256>.partial". An interrupted download resumes from there, also after a restart of
 // the agent. The file gets its final name once its content matches the digest.

@@ -37,7 +37,7 @@ class AttemptBacklog {
   void AddCheckpoint(v1::Checkpoint checkpoint, uint64_t after_sequence, absl::Duration now);
   // Records that the trainer has reported its outcome and will send telemetry up to `sequence`.
   void ExpectTelemetryUpTo(uint64_t sequence) { expected_sequence_ = sequence; }
-  // Records that the trainer has exited. Returns whether it failed to send some of the telemetry that it announced.
+  // Records that the trainer has exited. Returns whether the trainer had announced telemetry that it did not send.
   bool OnTrainerExit();
   // Called when the trainer has connected again. The last acknowledgement may not have reached the trainer, so the next
   // ConsumeAcknowledgement returns it again.

@@ -130,8 +130,9 @@ class Comparison {
       return;
     }
     if (wanted.desired() == Job::PAUSE || wanted.desired() == Job::CANCEL) {
-      // Once this attempt has ended, the server gives the job to another worker. An earlier attempt of the job may
-      // still compute here, and a server that was restored from a backup may not know that attempt. So wait for it.
+      // As soon as this attempt is reported as ended, the server gives the job to another worker. An earlier attempt
+      // of the job may still compute here, unknown to a server that was restored from a backup. So wait until it has
+      // ended.
       if (JobOccupiesDevice(wanted.key().job_id())) {
         actions_.wait.push_back(wanted.key());
         return;

@@ -19,9 +19,9 @@ struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // The last orders sent to the trainer. When the agent connects to the trainer again, it repeats an order to leave (if
-  // sent_desired is not RUN). It also resets the three numbers below to 0, so that the orders with these numbers are
-  // sent again.
+  // The last orders sent to the trainer. When the agent connects to the trainer again, it sends an order to leave
+  // again (if sent_desired is not RUN), and sets the three numbers sent_* to 0, so that it sends the orders with
+  // these numbers again.
   v1::Job::Desired sent_desired = v1::Job::RUN;
   uint64_t sent_loss_scale = 0;  // the number of the settings that were sent last
   uint64_t sent_gradient_request = 0;

@@ -21,9 +21,9 @@ namespace ampd::agent {
 // Merging keeps the content and the order of the records. Single-threaded; owner: the agent's loop.
 class TelemetryRelay {
  public:
-  // Maximum number of points in a merged batch; kMaxMergedBytes limits its size. A larger batch is sent alone. A
-  // trainer's batch has at most 256 KiB plus one record of at most 1 MiB (a sample), which is far below gRPC's limit of
-  // 4 MiB.
+  // Maximum number of telemetry points in a merged batch; kMaxMergedBytes limits its size. A larger batch is sent
+  // alone. A batch from a trainer has at most 256 KiB plus one record of at most 1 MiB (a sample), which is far below
+  // gRPC's limit of 4 MiB.
   static constexpr int kMaxMergedPoints = 1024;
   static constexpr size_t kMaxMergedBytes = 256 << 10;
   // Maximum number of unacknowledged uploads. With more than one, the server can store the next upload as soon as it

@@ -27,10 +27,11 @@ class SpawnFolder {
   // or PERMISSION_DENIED.
   static absl::StatusOr<SpawnFolder> Create(const std::string& state_folder, const internal::SpawnRecord& record);
 
-  // Lists all folders for which a shim may have been started, and removes all other folders: those without a readable
-  // record, and those of an agent that ended after it wrote the record and before it started the shim. If the disk
-  // damaged a record, the folder's shim ends by itself once its lease and suspend limit have run out. REQUIRES: the
-  // caller holds the lock of the state folder, so that no earlier agent is starting a shim.
+  // Lists all folders for which a shim may have been started, and removes all other folders. It removes a folder if
+  // its record is not readable, or if the agent ended after it wrote the record and before it started the shim. If
+  // the record is not readable because the disk damaged it, a shim may still run: it ends by itself once its lease
+  // and suspend limit have run out. REQUIRES: the caller holds the lock of the state folder, so that no earlier agent
+  // is starting a shim.
   static std::vector<SpawnFolder> List(const std::string& state_folder);
 
   absl::Status Write(const internal::SpawnRecord& record);

@@ -35,11 +35,11 @@ bool HasVariable(const std::vector<std::string>& environment, const std::string&
                      [prefix = absl::StrCat(name, "=")](const auto& entry) { return absl::StartsWith(entry, prefix); });
 }
 
-// Makes the trainer's OpenMP threads spin only briefly while they wait, unless the operator's environment says how they
-// wait. OpenMP's threads wait for each other many times in a step, and by default libgomp's threads spin for
-// milliseconds without yielding the core. If other processes want the cores, a step then takes 3 to 6 times as long. On
-// free cores, a short spin changed the time of a step not at all in fp32 and by up to a tenth in bf16, which is less
-// than the variation between runs (all measured on two cores).
+// Makes the trainer's OpenMP threads spin only briefly while they wait, unless the operator's environment sets how
+// they wait. OpenMP's threads wait for each other many times in a step. By default libgomp's threads spin for
+// milliseconds without yielding the core. If other processes want the cores, a step then takes 3 to 6 times as long.
+// If the cores are free, the short spin costs no time in fp32 and up to a tenth of a step in bf16, less than the
+// variation between runs (all measured on two cores).
 void AddOpenMpDefaults(std::vector<std::string>& environment) {
   if (!HasVariable(environment, "OMP_WAIT_POLICY") && !HasVariable(environment, "GOMP_SPINCOUNT")) {
     environment.emplace_back("GOMP_SPINCOUNT=1000");

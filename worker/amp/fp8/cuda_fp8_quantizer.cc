@@ -49,9 +49,9 @@ CudaFp8Output OutputOf(const Fp8Matrix& matrix) {
   return {static_cast<uint8_t*>(matrix.data.data_ptr()), matrix.inverse_scale.mutable_data_ptr<float>()};
 }
 
-// Hands out cells for amaxes: (1, 1) fp32 tensors that are 0. Between Begin and End the cells are parts of one tensor,
-// so one launch fills them all with zeros. (If a step needs more cells than all steps before it, they are parts of
-// several tensors.) Otherwise every cell is a tensor of its own.
+// Hands out cells for amaxes: (1, 1) fp32 tensors that are 0. Outside of Begin and End, every cell is a tensor of its
+// own. Between Begin and End, the cells are parts of one tensor, so one launch fills them all with zeros. If that
+// tensor has too few cells, because no earlier step used so many, the next cells are parts of a further tensor.
 class AmaxCells {
  public:
   explicit AmaxCells(c10::Device device) : options_(at::TensorOptions(at::kFloat).device(device)) {}

@@ -122,14 +122,14 @@ Fp8Operands Fp8Layers::QuantizeWeight(size_t layer, const at::Tensor& weight, Fp
   return {sums.over_columns ? kept.plain : Fp8Matrix(), sums.over_rows ? kept.transposed : Fp8Matrix()};
 }
 
-// With delayed scaling: includes `amax` in the largest magnitude of the operand in this step.
+// With delayed scaling: includes `amax` in the maximum of the operand's magnitudes in this step.
 void Fp8Layers::RecordAmax(size_t layer, Fp8Operand operand, const at::Tensor& amax) {
   if (recipe_.scaling == Scaling::kDelayed) {
     Raise(amaxes_[Index(layer)][Index(operand)], amax.reshape({}));
   }
 }
 
-// In canary steps: compares the operand with its FP8 matrices that products read, and records the share of numbers that
+// In canary steps: compares the operand with the FP8 matrices made from it. Records the share of its numbers that
 // underflowed and, with delayed scaling, the share that were saturated.
 void Fp8Layers::SampleForms(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
                             const Fp8Forms& forms) {

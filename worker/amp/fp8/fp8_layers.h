@@ -95,8 +95,9 @@ class Fp8Layers : public torch::CustomClassHolder {
   // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
   Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
 
-  // Quantizes the weight of a layer for its products. `sums`: what the next product needs. `later`: what other products
-  // of the same passes will need. If the FP8 weight can be kept until then, the weight is read once for both.
+  // Quantizes the weight of a layer for its products. `sums`: the dimensions that the next product sums over.
+  // `later`: those that other products of the same passes will sum over. If the FP8 weight can be kept until then,
+  // the weight is read once for all these products.
   Fp8Operands QuantizeWeight(size_t layer, const at::Tensor& weight, Fp8Sums sums, Fp8Sums later, bool records);
 
   // Multiplies two matrices in FP8 in the way that the device supports (Product in fp8_tensor.h).

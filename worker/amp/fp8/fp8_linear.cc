@@ -25,8 +25,8 @@ struct Call {
   size_t layer = 0;
   Fp8Products products;
   bool records = false;  // The pass is part of a training step, so autograd records it.
-  // Whether a backward pass may compute the input's gradient. Also true if autograd does not record this pass, because
-  // the pass may be the first run of a checkpoint segment, which autograd records when it runs again.
+  // Whether a backward pass may compute the input's gradient. Also true if autograd does not record this pass: it may
+  // be the first run of a checkpoint segment, and autograd records the segment when it runs again.
   bool passes_gradient = true;
 };
 

@@ -61,10 +61,12 @@ NativeFp8 NativeFp8Of(const ComputeDevice& device);
 at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias, at::ScalarType dtype,
                    bool fast_accumulation, const NativeFp8& native);
 
-// The three implementations of Product. Their results differ only by the order of the sum. ProductInFp32 accepts all
-// operands. REQUIRES for the other two: C is a multiple of 16, and a and b are not both in E5M2. REQUIRES for
-// ProductOfTensorCores: each matrix has one scale. REQUIRES for ProductOfBlocks: both matrices are in E4M3, a in blocks
-// of 1x128, and b in blocks of 1x128 or 128x128.
+// The three implementations of Product. Their results differ only by the order of the sum.
+//
+// * ProductInFp32 accepts all operands.
+// * The other two REQUIRE: C is a multiple of 16, and a and b are not both in E5M2.
+// * ProductOfTensorCores also REQUIRES: each matrix has one scale.
+// * ProductOfBlocks also REQUIRES: both matrices are in E4M3, a in blocks of 1x128, b in blocks of 1x128 or 128x128.
 at::Tensor ProductInFp32(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
                          at::ScalarType dtype);
 at::Tensor ProductOfTensorCores(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,

@@ -83,9 +83,9 @@ at::Tensor MaskFor(const at::Tensor& input) {
 }
 
 struct FusedBatchNorm : Function<FusedBatchNorm> {
-  // Returns the result. Returns it twice, as two tensors with the same memory, if `options` ask for two results and
-  // there are a residual and a ReLU. The backward pass then gets one gradient for each, and its kernel adds them; there
-  // are such kernels only for a residual with a ReLU.
+  // Returns the result. If `options` ask for two results and there are a residual and a ReLU, returns the result
+  // twice, as two tensors with the same memory. The backward pass then gets one gradient for each of them, and its
+  // kernel adds the two. Only the kernel for a residual with a ReLU can do that.
   static variable_list forward(AutogradContext* context, const at::Tensor& input, const OptionalTensor& residual,
                                const OptionalTensor& weight, const OptionalTensor& bias, const Options& options) {
     const bool has_mask = options.relu && residual.has_value();

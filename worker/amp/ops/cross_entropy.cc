@@ -42,8 +42,9 @@ at::Tensor LogSoftmaxOf(const at::Tensor& logits, int64_t begin, int64_t rows) {
 }
 
 // Whether the backward pass may write over the logits that the forward pass saved. It may if nothing else will read
-// their memory: only the saved variables and the caller hold the tensor and, if it is a view, only the view holds the
-// tensor behind it. The memory estimate assumes that it may (graph::OpMemory::WritesGradientOver).
+// their memory. That is the case if only the saved variables and the caller hold the tensor and, if the tensor is a
+// view, only this view holds the tensor behind it. The memory estimate assumes that this holds
+// (graph::OpMemory::WritesGradientOver).
 bool MayWriteOver(const at::Tensor& logits) {
   constexpr size_t kSavedVariableAndCaller = 2;
   if (at::GradMode::is_enabled() || logits.use_count() != kSavedVariableAndCaller ||
@@ -64,8 +65,8 @@ struct CrossEntropy : Function<CrossEntropy> {
     });
     context->save_for_backward({logits, target});
     context->saved_data["reduction"] = reduction;
-    // `picked` holds only the target's log-probability, as if it were the only class. The loss is the same as over all
-    // classes, because nll_loss reads no other one.
+    // nll_loss reads no log-probability except the target's. So pass it only that one (`picked`), as the single class
+    // 0. The loss is the same.
     return at::nll_loss(picked, at::zeros_like(target).masked_fill_(target.eq(kIgnored), kIgnored), /*weight=*/{},
                         reduction, kIgnored);
   }

@@ -114,7 +114,7 @@ struct LayerNorm : Function<LayerNorm> {
   }
 
  private:
-  // The dtypes of the gradients to compute; nothing for those that autograd does not need.
+  // The dtypes of the gradients to compute; nullopt for a gradient that autograd does not need.
   struct Wanted {
     std::optional<at::ScalarType> x, y, weight, bias;
   };
@@ -133,7 +133,7 @@ struct LayerNorm : Function<LayerNorm> {
     return wanted;
   }
 
-  // Returns the gradients for the case that only the sum is used, and not its norm.
+  // Returns the gradients for the case that only the sum has a gradient, and its norm has none.
   static Operands OfSumOnly(AutogradContext* context, const at::Tensor& of_sum) {
     const Wanted wanted = WantedBy(context);
     Operands found;
@@ -215,8 +215,8 @@ void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& devi
                ? LayerNorm::apply(in.x, IfDefined(in.y), IfDefined(in.weight), IfDefined(in.bias), options)
                : WithLibTorch(in, *options);
   };
-  // Reads the options from a stack on which the shape is argument number `shape`. From there on, both ops have the same
-  // arguments.
+  // Reads the options from the stack of either op. `shape` is the position of the argument normalized_shape; eps
+  // follows three places later, and dtype is the last argument.
   const auto options_of = [](const std::vector<c10::IValue>& stack, size_t shape) {
     auto options = c10::make_intrusive<NormOptions>();
     options->shape = stack[shape].toIntVector();

@@ -23,9 +23,10 @@ class LossKernels : public DeviceKernels {
 
   // Returns the loss, a fp32 scalar.
   at::Tensor Forward(Rows& rows) const;
-  // Writes the gradient of the logits into the first columns of `gradient` (N, classes or more), in their format, and 0
-  // into its other columns. Its memory may be that of the logits. `upstream`: the gradient of the loss, fp32. Raises
-  // the version of `gradient`, so that a later backward pass that saved its earlier content is refused.
+  // Writes the gradient of the logits into the first columns of `gradient` (N, classes or more), in their format, and
+  // 0 into its other columns. `gradient` may have the same memory as the logits. `upstream`: the gradient of the
+  // loss, fp32. Raises the version of `gradient`. So if an earlier pass saved `gradient` for its backward pass,
+  // autograd refuses that pass.
   void Backward(const Rows& rows, const at::Tensor& upstream, const at::Tensor& gradient) const;
 };
 

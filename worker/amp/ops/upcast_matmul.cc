@@ -145,7 +145,8 @@ struct AttentionWide : Function<AttentionWide> {
   }
 };
 
-// Whether the flash kernel supports the operands: (B, heads, T, D), and a mask without a gradient.
+// Whether the flash kernel supports the operands: they are (B, heads, T, D), and a mask has no gradient and two or
+// four dimensions.
 bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const std::optional<at::Tensor>& mask) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {

@@ -20,12 +20,12 @@ namespace ampd::amp {
 //                  dropout, train, bidirectional, batch_first) -> output, h, c: as aten.lstm.input
 //   ampd.gru_wide(input, h, [...], the same) -> output, h: as aten.gru.input
 //
-// Inputs, results, gradients and what is saved for the backward pass are float16 or bfloat16, in the format of the
-// first argument. Each is rounded once. (Attention also saves the sums of its exponentials, in fp32.) Inside an op, the
-// inputs are upcast and products are summed in fp32, as tensor cores do. So overflow, underflow and rounding are the
-// same as on a device that multiplies in that format, but the speed is that of fp32. The recurrent ops also take and
-// return 16-bit numbers; their state between positions, and what they save, is fp32. Deterministic for a fixed number
-// of threads.
+// Inputs, results, gradients and the tensors that an op saves for the backward pass are float16 or bfloat16, in the
+// format of the first argument. Each is rounded once. (Attention also saves the sums of its exponentials, in fp32.)
+// Inside an op, the inputs are upcast and products are summed in fp32, as tensor cores do. So overflow, underflow and
+// rounding are the same as on a device that multiplies in that format, but the speed is that of fp32. The recurrent
+// ops also take and return 16-bit numbers, but keep their state between positions, and save it, in fp32.
+// Deterministic for a fixed number of threads.
 void RegisterUpcastMatmul(executor::OpRegistry& registry);
 
 }  // namespace ampd::amp

@@ -25,7 +25,7 @@ class CudaEvent {
 
   // Marks the end of the work that was given to the stream so far. `stream`: a cudaStream_t.
   void Record(void* stream) { CheckCuda(*kernels_, kernels_->record_event(event_, stream)); }
-  // Waits until that work is done.
+  // Waits until the work before the last Record is done.
   void Await() const { CheckCuda(*kernels_, kernels_->await_event(event_)); }
 
  private:

@@ -15,8 +15,8 @@ namespace {
 
 namespace cuda = c10::cuda;
 
-// Inputs with fewer bytes in total are copied on the current stream. With a stream of their own they would need events
-// and a second copy on the device, which take longer than the transfer of so few bytes.
+// Inputs with fewer bytes than this in total are copied on the current stream. A stream of their own would need
+// events and a second copy on the device, which take longer than the transfer of so few bytes.
 constexpr size_t kLeastBytes = size_t{1} << 20;
 
 bool AreAlike(const at::Tensor& one, const at::Tensor& other) {
@@ -80,8 +80,8 @@ class CudaInputCopies final : public InputCopies {
       return false;
     }
     if (made) {
-      // Earlier work on the current stream may still use the memory of the new tensors, which the allocator has handed
-      // out again. The copies wait until this work is done.
+      // The allocator may have taken the new tensors from memory that earlier work on the current stream still uses.
+      // Make the copies wait until this work is done.
       read_.record(current.unwrap());
     }
     return true;

@@ -4,7 +4,8 @@
 
 namespace ampd::amp {
 
-// The older setters are used rather than setFloat32Precision, because LibTorch's getters throw if a process uses both.
+// Uses the older setters and not setFloat32Precision. If a process uses both kinds of setters, LibTorch's getters
+// throw.
 void UseCudaMath(const precision::ResolvedPolicy& policy) {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(policy.formats.tf32_matmul);

@@ -24,7 +24,7 @@ namespace {
 
 namespace cuda = c10::cuda;
 
-// Makes later work on `later` wait for the work already given to `earlier`.
+// Makes work that is given to `later` from now on wait for the work already given to `earlier`.
 void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
   c10::Event event(c10::DeviceType::CUDA);
   event.record(earlier.unwrap());
@@ -81,8 +81,8 @@ class CudaStepGraph final : public StepGraph {
     graph_->replay();
   }
 
-  // Free memory includes what the allocator has cached, that is, memory of released tensors that it can reuse. It
-  // excludes the memory of the graph, even if it looks unused.
+  // `free_bytes` includes memory that the allocator has cached, that is, memory of released tensors that it can
+  // reuse. It excludes the memory of the captured CUDA graph, even where that looks unused.
   Memory memory() const override {
     const Taken taken = TakenOf(device_);
     const auto free = static_cast<int64_t>(cuda::CUDACachingAllocator::get()->getMemoryInfo(device_.index()).first);
@@ -137,9 +137,9 @@ class CudaStepGraph final : public StepGraph {
     }
   }
 
-  // Cleans up after a failed recording. The graph object is leaked, because LibTorch's allocator may still ask it which
-  // streams belong to it; its memory is released. The default generator may still be in recording mode, so it gets a
-  // fresh state.
+  // Cleans up after a failed recording. Releases the recording's memory, but leaks the CUDAGraph object, because
+  // LibTorch's allocator may still ask it which streams belong to it. The default generator may still be in recording
+  // mode, so it gets a fresh state.
   void Abandon() {
     (void)graph_.release();
     for (const auto end : {cuda::CUDACachingAllocator::endAllocateToPool, cuda::CUDACachingAllocator::releasePool}) {

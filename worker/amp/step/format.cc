@@ -22,8 +22,9 @@ void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_vers
 
 at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
-// Sets the strides by a copy. A weight with one input channel is contiguous in both orders, so contiguous() would leave
-// its strides as they are, and its convolution would run in the slow order.
+// Gives a weight of a convolution channels-last strides by copying it. contiguous(channels-last) would not do for a
+// weight with one input channel: its row-major strides count as channels-last too, so they would stay as they are,
+// and its convolution would run in the slow order.
 at::Tensor InTrainingLayout(const at::Tensor& tensor) {
   if (tensor.dim() != 4) {
     return tensor.contiguous();

@@ -9,15 +9,16 @@ namespace ampd::amp {
 // The format of a tensor as the kernels name it. Throws c10::Error for any format other than float, bfloat16 and half.
 kernels::Format FormatOf(const at::Tensor& tensor);
 
-// Call after a kernel has written the leaf, which autograd does not notice. A later backward pass over a graph that
-// saved the old content then fails, instead of using the new content.
+// Call after a kernel has written the leaf, because autograd does not notice such a write. If an autograd graph has
+// saved the old content, its backward pass then fails, instead of using the new content.
 void BumpVersion(const at::Tensor& leaf);
 
 // A tensor (*, C) as a matrix (N, C), without a copy if its strides allow that.
 at::Tensor AsMatrix(const at::Tensor& tensor);
 
-// The tensor in its training layout. Convolutions with channels-last weights, and the ops after them, run about 1.8
-// times as fast on a CPU (measured on the MNIST CNN). Every other tensor keeps its order.
+// Returns the tensor in the layout that training uses: channels-last for a tensor with four dimensions, otherwise
+// row-major. Convolutions with channels-last weights, and the ops after them, run about 1.8 times as fast on a CPU
+// (measured on the MNIST CNN).
 at::Tensor InTrainingLayout(const at::Tensor& tensor);
 
 // A copy on the CPU that shares no memory with `tensor`, without gradients, in row-major order.

@@ -18,7 +18,7 @@ StepRows RowsToMeasure(const std::vector<at::Tensor>& gradients);
 // Rows for adding gradients to sums. REQUIRES: sums[i] is defined if gradients[i] is.
 StepRows RowsToAccumulate(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& sums);
 StepRows RowsToUpdate(const std::vector<StepTensors>& tensors);
-// Rows for the tensors that have a copy to round to.
+// Rows for rounding masters into their leaves. A tensor whose leaf is the master itself has no row.
 StepRows RowsToRound(const std::vector<StepTensors>& tensors);
 StepRows RowsToCopy(const std::vector<TensorCopy>& copies);
 

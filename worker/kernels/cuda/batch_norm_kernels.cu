@@ -299,8 +299,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 int64_t NumBlocks(const BatchNormSplit& split) { return split.across * split.slices; }
 
-// Returns a split with about `num_blocks` blocks. `others`: the pointers that a pass uses besides those of `norm`.
-// 16-byte accesses are allowed only if all of them are aligned.
+// Divides the matrix among about `num_blocks` blocks. `others`: the pointers that a pass uses besides those of
+// `norm`. 16-byte accesses are allowed only if all these pointers are aligned.
 template <size_t n>
 BatchNormSplit SplitOf(const CudaBatchNorm& norm, int64_t num_blocks, const void* const (&others)[n]) {
   BatchNormSplit split = SplitBatchNorm(norm.rows, norm.channels, num_blocks);

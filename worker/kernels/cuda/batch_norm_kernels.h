@@ -92,7 +92,8 @@ inline BatchNormSplit SplitBatchNorm(int64_t rows, int64_t channels, int64_t num
   return split;
 }
 
-// The number of floats that a pass needs as scratch: two for each channel of each slice, and two for each channel.
+// The number of floats that a pass needs as scratch: two for each channel of each slice, and two more for each
+// channel.
 inline int64_t BatchNormScratch(int64_t rows, int64_t channels) {
   return 2 * channels * (SplitBatchNorm(rows, channels, kBatchNormSumBlocks).slices + 1);
 }
@@ -106,10 +107,10 @@ struct CudaBatchNormKernels {
   // does, with the unbiased variance.
   int (*forward)(const CudaBatchNormForward* pass, void* stream);
 
-  // Sets the requested gradients. The gradient of the output is `gradient`; if there is a `second_gradient`, it is the
-  // sum of both, rounded to the format. ReLU blocks the gradient where its output is 0 or less. With ReLU and residual,
-  // `relu_mask` says where; without a residual, the output is computed again from the input. Reads gradient and input
-  // twice; with ReLU and residual, the second time reads `residual_gradient` in place of the gradients.
+  // Sets the requested gradients. The gradient of the output is `gradient` or, if there is a `second_gradient`, the
+  // sum of both, rounded to the format. ReLU blocks the gradient where the output is 0 or less. With a residual,
+  // `relu_mask` shows where that is; without one, the output is computed again from the input. Reads gradient and
+  // input twice. With ReLU and residual, the second pass reads `residual_gradient` in place of the gradients.
   int (*backward)(const CudaBatchNormBackward* pass, void* stream);
 };
 

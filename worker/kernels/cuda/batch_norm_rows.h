@@ -98,9 +98,9 @@ __device__ inline Place ChannelsOfThread(const CudaBatchNorm& norm, const BatchN
   return place;
 }
 
-// Where a thread works in a kernel that sums. Slices are interleaved: the rows that a block reads at a time are
-// followed by those of the blocks of the other slices. So all blocks together read the matrix once, from its beginning
-// to its end.
+// Returns where a thread works in a kernel that sums. The rows are divided into groups, each as many rows as a block
+// reads at a time, and the slices take the groups in turn. So all blocks together read the matrix once, from its
+// beginning to its end.
 __device__ inline Place PlaceToSum(const CudaBatchNorm& norm, const BatchNormSplit& split) {
   const auto lanes = static_cast<unsigned>(split.lanes);
   const int64_t rows_at_once = kThreads / lanes;

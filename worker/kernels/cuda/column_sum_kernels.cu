@@ -4,9 +4,9 @@
 #include "worker/kernels/cuda/packs.h"
 
 // A thread block sums a tile, up to kColumnSumTile adjacent columns, over a slice of the rows. Each thread sums one
-// pack of 8 columns. The threads of a row are a team; a block has as many teams as fit. If there are several slices,
-// the last block of a tile adds up their sums. Which rows a thread sums depends on the shape only, and every sum has a
-// fixed order.
+// pack of 8 columns. The threads that together cover one row of the tile are a team; a block has as many teams as
+// fit. If there are several slices, the last block of a tile adds up the sums of all slices. Which rows a thread sums
+// depends on the shape only, and every sum has a fixed order.
 namespace ampd::kernels {
 namespace {
 
@@ -15,8 +15,8 @@ constexpr int kTurn = 4;  // The rows that a thread loads at once.
 
 static_assert(kThreads % kTilePacks == 0 && kTilePacks * kPack <= kThreads);
 
-// For each tile of the running launch: how many of its blocks have ended. 0 between launches. If there are more tiles
-// than counts, each tile has only one slice and needs no count.
+// For each tile of the running launch: how many of its blocks have ended. All counts are 0 between launches. If a
+// matrix has more tiles than there are counts, each tile has only one slice and needs no count.
 __device__ unsigned num_ended[kColumnSumBlocks];
 
 // How the threads of a block are divided into teams. A team adds one row of a tile after the other to its sums, one sum
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
       Pack packs[kTurn];
 #pragma unroll
       for (int turn = 0; turn < kTurn; ++turn) {
-        // In place of a row beyond the last one, a thread loads `row` again. So the loads need not wait for branches.
+        // Beyond the last row, a thread loads `row` again and drops the result. So the loads need no branch.
         const int64_t at = row + turn * step;
         packs[turn] = Load(kFormat, pass.matrix, (at < pass.rows ? at : row) * pass.columns + column, kWide, num);
       }

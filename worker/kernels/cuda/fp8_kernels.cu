@@ -2,10 +2,10 @@
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/tensor_row.h"
 
-// A thread block quantizes a tile of 128x128 numbers. Each thread holds 8x8 of them in registers, so it has eight
-// adjacent codes along rows and along columns. So it writes the matrix and its transpose in pieces of 8 bytes, without
-// shared memory. A warp covers 64 rows of 32 columns. It reads 64 bytes of each row of 16-bit numbers, and writes 32
-// bytes of each row and 64 bytes of each transposed row.
+// A thread block quantizes a tile of 128x128 numbers. Each thread holds 8x8 of them in registers. So it has eight
+// adjacent FP8 codes of each of its rows and of each of its columns, and writes the matrix and its transpose in
+// pieces of 8 bytes, without shared memory. A warp covers 64 rows of 32 columns. It reads 64 bytes of each row of
+// 16-bit numbers, and writes 32 bytes of each row and 64 bytes of each transposed row.
 namespace ampd::kernels {
 namespace {
 
@@ -260,7 +260,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The scales of a tile's rows and columns, from the largest amaxes among its threads.
+// The scales of a tile's rows and columns. Each follows from the largest magnitude that any thread has found in the
+// row or column.
 struct TileScales {
   uint32_t amax[2 * kTile];  // Amaxes of the rows, then of the columns.
   float scale[2 * kTile];

@@ -5,8 +5,8 @@
 namespace ampd::kernels {
 
 // Lets the blocks of a launch store partial results, and lets the block that ends last combine them. So no second
-// launch is needed. Each launch may have another last block, so the last block must combine the partial results in an
-// order that does not depend on which block it is.
+// launch is needed. Which block ends last differs from launch to launch, so the last block must combine the partial
+// results in an order that does not depend on which block it is.
 //
 // All threads of a block must call this function, after the block has stored its partial results. `num_ended` is in
 // device memory, and is 0 before and after the launch; `num_blocks` blocks call the function with it. Returns true only

@@ -199,7 +199,8 @@ __device__ Moments MomentsOf(const CudaLayerNormBackward& norm, int64_t row) {
   return row < norm.rows ? Moments{norm.mean[row], norm.inverse_deviation[row]} : Moments{};
 }
 
-// Each team processes the rows at steps of blocks.num * teams.num rows. REQUIRES: columns <= kHeldColumns.
+// Each team processes every row whose distance from its first row is a multiple of blocks.num * teams.num. REQUIRES:
+// columns <= kHeldColumns.
 __global__ void __launch_bounds__(kMostThreads)
     DifferentiateRows(CudaLayerNormBackward norm, Teams teams, Blocks blocks) {
   const int64_t columns = norm.columns;
@@ -244,7 +245,8 @@ __device__ void AddToPartials(const CudaLayerNormBackward& norm, const Slope& sl
   }
 }
 
-// Each block processes the rows at steps of blocks.num rows. A row may have any length.
+// Each block processes every row whose distance from its first row is a multiple of blocks.num. A row may have any
+// length.
 __global__ void __launch_bounds__(kMostThreads) DifferentiateLongRows(CudaLayerNormBackward norm, Blocks blocks) {
   const int64_t columns = norm.columns;
   if (norm.partials != nullptr) {

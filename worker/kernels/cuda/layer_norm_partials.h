@@ -58,8 +58,8 @@ struct Blocks {
   int threads = 1;
 };
 
-// Adds up the partials of the blocks `first`, `first` + `step` and so on below `end`. Calls use(i, sum) for each number
-// i of a block's partials, in one of the block's threads.
+// Adds up the partials of the blocks `first`, `first` + `step` and so on below `end`, number by number. For each
+// number i of a block's partials, one thread calls use(i, sum). `threads`: how many threads share this work.
 template <typename Use>
 __device__ void AddUpPartials(const CudaLayerNormBackward& norm, int64_t first, int64_t step, int64_t end, int threads,
                               Use use) {

@@ -27,8 +27,9 @@ __device__ int64_t BytesPastWide(const void* data) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % 16);
 }
 
-// Calls body(i, wide, num) for each of this thread's packs of a row: `num` elements from i on. `same_alignment`: what
-// else the body accesses has the same alignment as the row, so 16-byte accesses are allowed.
+// Calls body(i, wide, num) for each of this thread's packs of a row: for `num` elements from i on. `wide`: whether
+// body may use 16-byte accesses. `same_alignment`: whether the other memory that body accesses is aligned like the
+// row; only then are 16-byte accesses allowed.
 template <Format kFormat, typename Body>
 __device__ void ForEachPackOfRow(const void* row, int64_t classes, bool same_alignment, Body body) {
   constexpr int64_t kStride = int64_t{kThreads} * kPack;

@@ -26,8 +26,8 @@ struct CudaCrossEntropy {
 };
 
 // Where the backward pass writes the gradient of the logits, in their format. Row r begins at element r * row_stride
-// and has V + padding elements, of which the last `padding` are set to 0. The rows may lie over the logits, with their
-// row_stride.
+// and has V + padding elements, of which the last `padding` are set to 0. The gradient may use the memory of the
+// logits, if its row_stride is that of the logits.
 struct CudaLogitGradient {
   void* data = nullptr;
   int64_t row_stride = 0;

@@ -122,7 +122,8 @@ __device__ inline void Store(const Pack& pack, Format format, void* data, int64_
   StoreHalves(halves, static_cast<uint16_t*>(data) + i, wide, num);
 }
 
-// Calls body(i, wide, num) for each of this thread's packs: `num` elements from i on.
+// Calls body(i, wide, num) for each of this thread's packs: for `num` elements from i on. `wide`: whether body may
+// use 16-byte accesses.
 template <typename Body>
 __device__ void ForEachPack(const Range& range, Body body) {
   constexpr int64_t kStride = int64_t{kThreads} * kPack;

@@ -39,10 +39,11 @@ class CheckpointSaver {
   CheckpointSaver(CheckpointStore& store, std::vector<v1::Checkpoint> earlier, CheckpointWriter::Announce announce)
       : store_(store), earlier_(std::move(earlier)), writer_(std::move(announce)) {}
 
-  // Waits until the previous checkpoint is written, then captures the state and starts to write the new checkpoint. The
-  // caller sets the attempt, the step and, if the step was evaluated, the loss of `checkpoint`; Save sets its other
-  // fields. Does nothing if the attempt already saved this step or a later one: the server accepts an attempt's
-  // checkpoints only in step order, and a roll-back past damaged checkpoints repeats steps.
+  // Waits until the previous checkpoint is written, then captures the state and starts to write the new checkpoint.
+  // The caller sets the attempt, the step and, if the step was evaluated, the loss of `checkpoint`; Save sets its
+  // other fields. Does nothing if the attempt already saved a checkpoint of this step or a later one. That happens
+  // when a roll-back past damaged checkpoints repeats steps; the server accepts an attempt's checkpoints only in step
+  // order.
   absl::Status Save(v1::Checkpoint checkpoint, CheckpointContent identity, uint64_t after_sequence, Capture capture);
 
   // Check, Wait, Join and newest forward to the functions of CheckpointWriter with the same names.

@@ -20,9 +20,9 @@ namespace {
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kFp8File[] = "fp8.safetensors";  // In checkpoints of FP8 runs only.
 
-// Keys of the state in a checkpoint's manifest. They are part of the checkpoint format and of the state's hash, so they
-// can't change. The first three build the keys of a step with several phases, such as "phase.generator.applied_steps"
-// and "phase.generator.loss".
+// Keys of the state in a checkpoint's manifest. They are part of the checkpoint format and of the state's hash, so
+// they can't change. If steps have several phases, the keys of a phase are made from kPhasePrefix, the phase's name
+// and a suffix: "phase.generator.applied_steps" and "phase.generator.loss".
 constexpr char kPhasePrefix[] = "phase.";
 constexpr char kPhaseSuffix[] = ".applied_steps";
 constexpr char kLossSuffix[] = ".loss";

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kOnlyGpu = 0;
 
-// Makes only this GPU visible to CUDA. NVML numbers GPUs by their place on the bus; CUDA does so only if
-// CUDA_DEVICE_ORDER says so.
+// Makes only this GPU visible to CUDA. `number` is NVML's number of the GPU. NVML numbers GPUs by their place on the
+// bus, so CUDA_DEVICE_ORDER makes CUDA do the same.
 void ShowOnly(int number) {
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/1);
   setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), /*overwrite=*/1);

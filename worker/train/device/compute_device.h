@@ -29,10 +29,11 @@ absl::Status CheckPlacedHere(const v1::Device& placed, const amp::ComputeDevice&
 // The name of the device's model, without anything that identifies the host: "cpu", "NVIDIA H200".
 std::string NameOf(const amp::ComputeDevice& opened);
 
-// Bytes of tensors on the device: the current amount, and the peak since ResetPeakMemory. A GPU's allocator also keeps
-// freed memory and the memory of a recorded step; `reserved_bytes` and `reserved_peak_bytes` are all memory that it
-// holds, now and at most. `num_retries` counts, since the start of the process, how often it got no memory at the first
-// try and freed what it kept. All three are 0 on a CPU.
+// Memory of the device. `allocated_bytes` and `peak_bytes` count bytes of tensors: the current amount, and the most
+// since ResetPeakMemory. The other three are 0 on a CPU. A GPU's allocator also keeps freed memory and the memory of
+// a recorded step: `reserved_bytes` and `reserved_peak_bytes` are all the memory that it holds, now and at most.
+// `num_retries` counts, since the start of the process, how often the allocator got no memory at first, freed what it
+// kept, and tried again.
 struct DeviceMemory {
   int64_t allocated_bytes = 0;
   int64_t peak_bytes = 0;

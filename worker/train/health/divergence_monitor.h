@@ -60,16 +60,16 @@ struct MonitorState {
 //
 //   WARNING loss_range: within the last 100 losses, one is over 10 times an earlier one. A loss that falls by as much
 //     is not reported, because a falling loss is the aim of training.
-//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the last 100 losses (at least 20) and above them all.
-//     Noise between batches stays below that.
+//   LOSS_SPIKE loss_spike: a loss is over 10 times the median of the losses before it, and above all of them. The rule
+//     uses the last 100 losses, and needs at least 20. Noise between batches does not cause such a loss.
 //   DIVERGENCE diverged: 32 spikes in a row, all above the largest of the first 20 losses. The model is then worse than
 //     an untrained one, for longer than a bad stretch of data lasts. After 100 spikes in a row without divergence, the
 //     high loss counts as the run's normal level.
 //   DIVERGENCE loss_not_finite: a loss is not finite. Reported at once if the step was applied, if there is no loss
 //     scaling, or if all labels are ignored. Otherwise reported after 20 such steps in a row, all skipped: the scale
 //     affects gradients only, so lowering it cannot repair a loss.
-//   DIVERGENCE scale_stuck: 100 skipped steps in a row with one scale, and as many more as the hysteresis tolerates.
-//     The scaler cannot end that by itself.
+//   DIVERGENCE scale_stuck: 100 skipped steps in a row, plus the number that the hysteresis tolerates, while the scale
+//     stays the same. The scaler cannot end that by itself.
 //   DIVERGENCE gradients_not_finite: 20 skipped steps in a row without loss scaling. The run cannot recover from that.
 //   LOSS_SCALE_AT_FLOOR scale_floor: the scale should fall but is at its lower limit. Reported again only after the
 //     scale changed.

@@ -25,12 +25,13 @@ struct PrecisionRaise {
 v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& raise);
 
 // Returns a raise that is one step wider than `raise`; nullopt if everything is fp32 already. `now`: the policy that
-// resulted from `raise`. `module`: where the numbers went wrong; empty: unknown.
+// resulted from `raise`. `module`: where the numbers went wrong; empty: unknown. The steps:
 //
-// While layers compute in FP8, the first raise moves only `module` to bf16, if `module` is an FP8 layer and the policy
-// computes in bf16. Otherwise everything moves to bf16, or to fp32 if the policy computes in fp32. Without FP8 layers,
-// the first raise moves only `module` to fp32, if it is known. Otherwise everything moves from fp16 to bf16, if the
-// device supports bf16, and after that to fp32.
+// * While layers compute in FP8 and the policy computes in bf16, the first raise moves only `module` to bf16, if
+//   `module` is an FP8 layer.
+// * In all other cases with FP8 layers, everything moves to bf16, or to fp32 if the policy computes in fp32.
+// * Without FP8 layers, the first raise moves only `module` to fp32, if `module` is known.
+// * After that, everything moves from fp16 to bf16, if the device supports bf16, and in the end to fp32.
 std::optional<PrecisionRaise> Widen(const PrecisionRaise& raise, const precision::ResolvedPolicy& now,
                                     const std::string& module, const v1::Device& device);
 

@@ -38,9 +38,9 @@ void Recovery::Rewind(MonitorState monitor, int num_replays) {
   num_replays_ = num_replays;
 }
 
-// Lowers the precision after enough quiet steps, but only while roll-backs and lowerings together are below the limit
-// of roll-backs. A run that lowered its precision may need another roll-back, so one must be left. The limit also
-// prevents endless raising and lowering.
+// Lowers the precision after enough quiet steps, but only while the numbers of roll-backs and lowerings together are
+// below kMaxRollbacks. A run whose precision was lowered may need another roll-back, so one must be left. The limit
+// also prevents endless raising and lowering.
 Decision Recovery::BeforeStep() {
   if (!may_lower() || state_.num_quiet_steps < options_.lower_again_after_steps ||
       state_.num_rollbacks + state_.num_lowerings >= kMaxRollbacks) {

@@ -63,9 +63,10 @@ struct NonFiniteState {
 // the divergence monitor and the counts that limit the reactions.
 //
 //   a skipped step whose scale fell    kReplay up to 8 times in a row, if the job replays skipped batches
-//   numbers that will not recover      by on_divergence: kContinue (WARN), kFail, or kRollBack up to 3 times a job; the
-//                                      precision is raised if the job asks for it and the data is not to blame
-//   a scale at its floor               by the policy: kContinue, kRaise, or kFail if nothing is wider
+//   numbers that will not recover      as on_divergence says: kContinue (WARN), kFail, or kRollBack up to 3 times a
+//                                      job; a roll-back also raises the precision if the job asks for it and the data
+//                                      is not to blame
+//   a scale at its floor               as the policy says: kContinue, kRaise, or kFail if nothing is wider
 //   a quiet period after a raise       kLower, if the job asks for it and may still roll back
 //
 // Pure: no clock, no I/O, no tensors. Thread-compatible.

@@ -22,12 +22,12 @@ class FiniteChecks {
   // `run` outlives this object.
   explicit FiniteChecks(TrainingRun& run) : run_(run) {}
 
-  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. In two cases
-  // it only reports the value: if it is in an optimizer moment, or if the job's on_divergence is WARN, because such a
-  // job may save non-finite values.
+  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. It only
+  // reports the value in two cases: if the value is in a moment of the optimizer, or if the job's on_divergence is
+  // WARN, because such a job may save non-finite values.
   absl::Status CheckRestored();
-  // Checks the trained state. Returns what the run must do about a non-finite tensor; kContinue if all tensors are
-  // finite.
+  // Checks the trained state. Returns what the run must do about a non-finite tensor. Returns kContinue if all
+  // tensors are finite, or if the same tensor was found by the last check.
   Decision CheckState();
   // Checks whether the loss of an evaluation of the current step is finite. `ignores_all_labels`: one of its batches
   // has no label that the loss counts. `is_last`: training ends with this evaluation. Before the end, a non-finite loss

@@ -40,10 +40,13 @@ struct TrainerOptions {
 v1::Outcome RunAttempt(internal::StartAttempt start, const absl::StatusOr<amp::ComputeDevice>& device, AgentLink& link,
                        TelemetryOutbox& outbox, const TrainerOptions& options);
 
-// Returns the reason for an exception of LibTorch: OUT_OF_MEMORY if memory ran out on any device; DEVICE_ERROR for a
-// fault of a GPU or its libraries; DATA_ERROR for an index out of an op's range; SPEC_ERROR for an op that can't
-// compute the model's values (executor::OpError) or a wrong label count (amp::LabelCountError); INTERNAL for anything
-// else.
+// Returns the reason for an exception of LibTorch:
+// * OUT_OF_MEMORY: memory ran out on any device.
+// * DEVICE_ERROR: a fault of a GPU or its libraries.
+// * DATA_ERROR: an index is out of an op's range.
+// * SPEC_ERROR: an op can't compute the model's values (executor::OpError), or a label count is wrong
+//   (amp::LabelCountError).
+// * INTERNAL: anything else.
 v1::Reason::Code ReasonForException(const c10::Error& error);
 
 // The reason in the error's ErrorInfo; INTERNAL if it is not a v1.Reason.

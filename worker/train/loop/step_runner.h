@@ -33,8 +33,10 @@ class StepRunner {
 
   // Begins the next step. `reports_gradients`: the step samples its gradients and reports them.
   void Begin(bool reports_gradients);
-  // The number of steps that may stay in flight now. It is always 0 if the job replays skipped batches. Otherwise it is
-  // 0 before a periodic action, before the end, and while the numbers of the last step may change the precision.
+  // The number of steps that may stay in flight now: at most the plan's steps_ahead and the engine's max_pending().
+  // It is 0 before an evaluation, a sample, a checkpoint or the end. It is also 0 while the result of a step may
+  // change what the next step does: if the job replays skipped batches, or while the precision may be raised or
+  // lowered.
   size_t MaxInFlight() const;
   // Waits for the oldest step in flight and counts it as done. REQUIRES: a step is in flight.
   EndedStep Await();
@@ -45,9 +47,9 @@ class StepRunner {
   absl::Status ReportActivations(EndedStep& step);
   // Makes the next step train on this step's batch again, and reports that.
   absl::Status Replay(const EndedStep& step);
-  // Gives the memory of the step's batch to later batches. For a GPU it is replaced by pinned memory, unless it is
-  // pinned already: the host does not wait for copies from pinned memory to the GPU. Memory is pinned on this thread,
-  // which also records steps, because no thread may pin memory while a step is recorded.
+  // Gives the memory of the step's batch to later batches. If the run is on a GPU, memory that is not pinned is
+  // replaced by pinned memory, because the host does not wait for copies from pinned memory. Memory is pinned on this
+  // thread, which also records steps, because no thread may pin memory while a step is recorded.
   void Recycle(EndedStep step);
 
   InFlightSteps& in_flight() { return in_flight_; }

@@ -23,17 +23,21 @@ struct LoadedWeights {
 // replace integers, and floating-point numbers of any format replace floating-point numbers; all are converted to the
 // model's dtype.
 //
-// Names that match a glob of `initialize_anew` are left out on both sides: the model keeps its own values. Otherwise
-// the file must have exactly the model's tensors, except for counters of batches ("num_batches_tracked"), which either
-// side may lack, and buffers that transformers recomputes ("attn.bias", "attn.masked_bias", "position_ids"), which the
-// model may lack. If all names of the model begin with "transformer." and none of the file's do, as in the published
-// GPT-2, the prefix is added to the file's names. A "lm_head.weight" that repeats the embedding is ignored if the head
-// is tied to it. `names` allows more differences: the file may lack tensors that Python leaves out, and may have a tied
-// parameter under any of its names, or under several with the same content.
+// The file must have exactly the model's tensors, with these exceptions:
 //
-// Returns DATA_LOSS, in one line, if the bytes are not a safetensors file, if a glob matches nothing on either side, or
-// if tensors are missing, extra, or of another shape or kind of dtype; their number and first names are in the message.
-// The trainer's log lists up to 100 names. After an error `model` may be partly changed.
+// * Names that match a glob of `initialize_anew` are left out on both sides: the model keeps its own values.
+// * Either side may lack counters of batches ("num_batches_tracked").
+// * The model may lack buffers that transformers recomputes ("attn.bias", "attn.masked_bias", "position_ids").
+// * If all names of the model begin with "transformer." and none of the file's do, as in the published GPT-2, the
+//   prefix is added to the file's names.
+// * A "lm_head.weight" that repeats the embedding is ignored if the head is tied to it.
+// * The file may lack tensors that Python leaves out according to `names`. It may have a tied parameter under any of
+//   the parameter's names in `names`, or under several with the same content.
+//
+// Returns DATA_LOSS, in one line, if the bytes are not a safetensors file, if a glob matches nothing on either side,
+// or if tensors do not fit. A tensor does not fit if it is missing, extra, or of another shape or kind of dtype. The
+// message has the number of such tensors and their first names; the trainer's log lists up to 100. After an error
+// `model` may be partly changed.
 absl::StatusOr<LoadedWeights> LoadInitialWeights(std::string_view bytes,
                                                  const std::vector<std::string>& initialize_anew,
                                                  executor::TensorMap& model, const graph::SavedNames& names = {});

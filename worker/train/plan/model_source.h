@@ -12,9 +12,9 @@
 // Finds an attempt's model and its first weights.
 namespace ampd::train {
 
-// Whether the attempt resumes training from start.start_from(). Otherwise training starts from the beginning. If
-// start_from is set nevertheless, it is the checkpoint that model.initial_checkpoint names, and only its weights are
-// used.
+// Whether the attempt resumes training from start.start_from(); if not, it trains from the beginning. In an attempt
+// that does not resume, start_from may still be set: it is then the checkpoint that model.initial_checkpoint names,
+// and only its weights are used.
 bool ResumesTraining(const internal::StartAttempt& start);
 
 // The checkpoints of earlier attempts to which this attempt may roll back, newest first. Empty if the attempt does not

@@ -51,7 +51,7 @@ absl::Status AgentConnection::Start() {
 void AgentConnection::Wake() {
   const uint64_t one = 1;
   if (wake_.ok()) {
-    // The write fails only if the counter of wakes is full. The thread then wakes anyway.
+    // The write fails only if the eventfd's counter is full. In that case the thread wakes anyway.
     [[maybe_unused]] const ssize_t count = write(wake_.get(), &one, sizeof(one));
   }
 }
