@@ -17,7 +17,7 @@ namespace {
 // exist yet.
 constexpr absl::Duration kBusyWake = absl::Milliseconds(20);
 constexpr absl::Duration kIdleWake = absl::Milliseconds(500);
-// How long a stopping agent waits for its warm trainers to end. Their shims kill them at once.
+// How long a stopping agent waits until its warm trainers have ended. The shims kill them at once, so this is enough.
 constexpr absl::Duration kWarmEndTime = absl::Seconds(2);
 // How long a stopping agent waits for the server to acknowledge the report that announces the stop.
 constexpr absl::Duration kAnnounceTime = absl::Seconds(1);
@@ -208,8 +208,9 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   }
   lease_deadline_ = actions.lease_deadline;
   options_.counters->lease_deadline_nanos = absl::ToInt64Nanoseconds(lease_deadline_);
-  // While the worker stops, new attempts wait instead of starting: this worker would soon kill them, or exit without
-  // them. The server then gives a waiting attempt to another worker, or to this one after its restart.
+  // While the worker stops, new attempts wait instead of starting. If one started, the worker would soon kill it, or
+  // exit and leave it without an agent. The server gives a waiting attempt to another worker, or to this one after
+  // its restart.
   runner_.Apply(actions, directive, /*may_start=*/!stop_);
   remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }

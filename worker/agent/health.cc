@@ -31,7 +31,7 @@ absl::StatusOr<std::string> AskWorker(const WorkerConfig& config) {
     return absl::InvalidArgumentError("health needs the worker's --metrics-listen, where it serves /readyz");
   }
   AMPD_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress("--metrics-listen", config.metrics_listen));
-  // If other hosts can reach the address, the worker uses TLS there.
+  // The worker uses TLS if it is configured, and always at an address that other hosts can reach.
   const bool has_tls =
       !config.metrics_tls.empty() || !ParseLoopbackAddress("--metrics-listen", config.metrics_listen, "").ok();
   if (has_tls && (config.tls.certificate.empty() || config.tls.key.empty())) {

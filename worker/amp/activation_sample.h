@@ -54,7 +54,7 @@ std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 // Observes one run. Waits for the device after every value. Single-threaded; owner: the phase.
 class ActivationSampler final : public executor::RunObserver {
  public:
-  // REQUIRES: `program`, the executor's graph, outlives it.
+  // REQUIRES: `program` is the graph that the executor runs, and outlives the sampler.
   explicit ActivationSampler(const graph::Graph& program);
 
   void Observe(graph::ValueId value, const at::Tensor& tensor) override;

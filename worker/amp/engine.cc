@@ -69,7 +69,8 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
   return loss.empty() ? graph::WithLossHead(model) : graph::LossProgram(model, loss);
 }
 
-// Every phase draws its own random numbers; a single phase uses the engine's seed.
+// Returns the seed of a phase's random numbers. Each phase has its own; the first, or only, phase has the engine's
+// seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
 // If a step that samples needed so much memory that the recorded step had to be dropped, later steps sample this many

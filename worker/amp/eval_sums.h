@@ -31,7 +31,8 @@ struct EvalSums {
   // The number of values that were compared with a label:
   // * classifier: the samples, except those labelled graph::kIgnoredLabel;
   // * language model: the tokens, with the same exception;
-  // * regression: the numbers; decisions: the decisions;
+  // * regression: the numbers;
+  // * yes-or-no decisions: the decisions;
   // * model that computes its own loss: the samples.
   int64_t num_labels = 0;
   int64_t num_samples = 0;           // For a language model, number of tokens, ignored ones included.

@@ -17,8 +17,8 @@ using Kind = StateTensor::Kind;
 
 bool MayBeWrong(const StateTensor& state) { return state.tensor.is_floating_point() && state.tensor.numel() > 0; }
 
-// Whether a tensor whose smallest and largest element are `least` and `greatest` is faulty. Both are NaN if any element
-// is NaN. Constants may hold infinities; all other kinds must be finite.
+// Whether a tensor is faulty. `least` and `greatest`: its smallest and its largest element; both are NaN if any
+// element is NaN. Constants may hold infinities; all other kinds must be finite.
 bool IsWrong(Kind kind, double least, double greatest) {
   return kind == Kind::kConstant ? std::isnan(least) || std::isnan(greatest)
                                  : !std::isfinite(least) || !std::isfinite(greatest);

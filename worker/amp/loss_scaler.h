@@ -16,19 +16,20 @@ using LossScalerState = kernels::ScalerState;
 //
 // * torch.amp.GradScaler (torch/amp/grad_scaler.py) and Keras: hysteresis 1.
 // * Apex (apex/amp/scaler.py): hysteresis 1 and a cap.
-// * Megatron (grad_scaler.py) and DeepSpeed (deepspeed/runtime/fp16/loss_scaler.py): hysteresis, refilled when an
-//   interval ends.
-// * Apex's kernel (update_scale_hysteresis.cu) and DeepSpeed's consecutive_hysteresis: refilled on every good step.
+// * Megatron (grad_scaler.py) and DeepSpeed (deepspeed/runtime/fp16/loss_scaler.py): a hysteresis that is refilled
+//   when an interval ends.
+// * Apex's kernel (update_scale_hysteresis.cu) and DeepSpeed's consecutive_hysteresis: a hysteresis that is refilled
+//   on every good step.
 //
 //   overflow:     tracker = 0; the hysteresis decreases by one; once it is used up, scale *= backoff, but not below the
 //                 floor
 //   no overflow:  tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
 //                 scale *= growth up to the cap; under a finite cap, a product that is not finite is rejected
 //
-// A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The new
-// scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next good
-// step. The sources test whether tracker and interval are equal, so in their case the scale would not grow before the
-// next overflow.
+// A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The
+// new scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next
+// good step. The sources test whether tracker and interval are equal, so in their case the scale would not grow
+// before the next overflow.
 //
 // The scale is an fp32 number. During training it is updated on the device by the same rule (kernels::UpdateScale).
 // This class holds the host's copy, and sets it when the user does. Thread-compatible.

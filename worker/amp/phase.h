@@ -113,8 +113,7 @@ class Phase {
 
   // `source` is the graph from which the precision pass made `program`. The phase uses `source` to find which module
   // reads a parameter, because in `program` the module may read a cast of the parameter. REQUIRES: `kernels` outlives
-  // the phase;
-  // `parameters` are parameters of the program.
+  // the phase; `parameters` are parameters of the program.
   Phase(Setup setup, const graph::Graph& source, std::unique_ptr<executor::Executor> program,
         std::vector<Parameter> parameters, StepKernels& kernels);
   Phase(const Phase&) = delete;

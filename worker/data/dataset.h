@@ -21,11 +21,16 @@
 
 namespace ampd::data {
 
-// Samples in memory on the CPU. They are images with one class each, windows of a text whose labels are the following
-// tokens, or texts with one class each. Images may also have numbers as labels, and arrays of a file may also provide
-// fields (inputs with names of their own) in addition to images or instead of them. In shapes, N is the number of
-// samples, D the number of elements of one sample, and B the number of samples in a batch. If a model has no classes
-// (`num_classes` 0), the labels of images are not read, and each label is 0. Thread-compatible; reading is thread-safe.
+// Samples in memory on the CPU. They are of one of these kinds:
+//
+// * Images, each with a class or with numbers as its label. Arrays of a file may also provide fields (inputs with
+//   names of their own), in addition to images or instead of them.
+// * Windows of a text, whose labels are the following tokens.
+// * Texts with one class each.
+//
+// In shapes, N is the number of samples, D the number of elements of one sample, and B the number of samples in a
+// batch. If a model has no classes (`num_classes` 0), the labels of images are not read, and each label is 0.
+// Thread-compatible; reading is thread-safe.
 class Dataset {
  public:
   struct Idx {

@@ -77,8 +77,8 @@ void MapChanged(const Element* in, const Plane& plane, const ImageChange& change
 }
 
 // Prefetches rows into the cache before they are read. The rows are not consecutive in memory, so the processor's own
-// prefetcher predicts at most the rest of one row. A row is requested about kBytesAhead bytes before it is needed,
-// because copying so many bytes takes as long as a memory access.
+// prefetcher predicts at most the rest of one row. A row is prefetched when about kBytesAhead bytes are still to be
+// copied before it, because copying so many bytes takes as long as a memory access.
 class RowsAhead {
  public:
   // Prefetches the rows at `indices`, in this order. Both arguments must outlive this object.

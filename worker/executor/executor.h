@@ -41,8 +41,8 @@ class RunObserver {
 //    next run uses what an optimizer has written into it. Bind again to replace them.
 // 3. Run() any number of times.
 //
-// The executor gives up a value when it passes it to the last node that reads it, so that only what autograd saved
-// stays in memory. Run() throws LibTorch's errors: those of an op as OpError, which names the node
+// The executor moves a value to the last node that reads it, so that after this node only what autograd saved stays
+// in memory. Run() throws LibTorch's errors: those of an op as OpError, which names the node
 // (worker/executor/op_error.h), others as c10::Error. Single-threaded; owner: the trainer's step loop.
 class Executor {
  public:

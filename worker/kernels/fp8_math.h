@@ -14,7 +14,8 @@ namespace ampd::kernels {
 
 enum class Fp8Format { kE4M3, kE5M2 };
 
-// How many numbers of a row share a scale; also the number of rows and columns of a square whose numbers share one.
+// How many numbers of a row share a scale. Also the number of rows, and of columns, of a square whose numbers share a
+// scale.
 inline constexpr int64_t kFp8Block = 128;
 
 // How to compute a scale from an amax, the largest magnitude among the numbers that share it.
@@ -24,8 +25,9 @@ struct Fp8Scaling {
   bool power_of_two = true;      // Rounds the scale down, so that scaling itself loses no bits.
 };
 
-// A magnitude as an integer that is larger for larger magnitudes, and largest for NaN. So the maximum of such integers
-// shows if any number is infinite or NaN. The maximum does not depend on the order of the numbers.
+// Returns the magnitude of a number as an integer: the larger the magnitude, the larger the integer, and NaN gives
+// the largest. So the maximum of such integers shows if any number is infinite or NaN. The maximum does not depend on
+// the order of the numbers.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
 // The scale, by which numbers are multiplied before they are rounded. NaN if the amax is not finite.

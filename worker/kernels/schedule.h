@@ -9,7 +9,7 @@
 
 namespace ampd::kernels {
 
-// The learning rate over applied steps: a linear warm-up, then the shape over the remaining steps.
+// The learning rate over applied steps: a linear warm-up, and after it the curve that `Shape` selects.
 struct ScheduleConfig {
   enum class Shape { kConstant, kCosine, kStep, kLinear, kPolynomial };
   Shape shape = Shape::kConstant;

@@ -14,8 +14,8 @@ class LeaseTimer {
   enum class Verdict { kRun, kSuspend, kKill };
 
   // The trainer is suspended `stop_ahead` before the lease's deadline, because waking the shim and delivering the
-  // signal take time. A trainer without a lease only waits for work, and is killed after `unattended_limit` in which no
-  // agent was connected.
+  // signal take time. A trainer without a lease only waits for work. It is killed if no agent was connected for
+  // `unattended_limit`.
   explicit LeaseTimer(absl::Duration stop_ahead = absl::ZeroDuration(),
                       absl::Duration unattended_limit = absl::InfiniteDuration())
       : stop_ahead_(stop_ahead), unattended_limit_(unattended_limit) {}
@@ -29,8 +29,8 @@ class LeaseTimer {
 
   Verdict VerdictAt(absl::Duration now) const;
 
-  // Returns when the verdict will change if the lease is not renewed; InfiniteDuration if the verdict then never
-  // changes.
+  // Returns the time at which the verdict will change if the lease is not renewed. Returns InfiniteDuration if the
+  // verdict will never change.
   absl::Duration NextChange(absl::Duration now) const;
 
   absl::Duration deadline() const { return deadline_; }

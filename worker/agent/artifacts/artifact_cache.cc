@@ -31,7 +31,7 @@ absl::Status AsServerError(const absl::Status& downloaded) {
 }
 
 // Marks an error of a file operation as a fault of this host. DISK_FULL stays as it is, and every other error becomes
-// DEVICE_ERROR. Otherwise a file error such as NOT_FOUND would mean that the artifact is missing.
+// DEVICE_ERROR, because the caller takes a plain NOT_FOUND as a missing artifact.
 absl::Status AsHostError(const absl::Status& failed) {
   return failed.ok() || ReasonOf(failed) == "DISK_FULL"
              ? failed

@@ -10,10 +10,11 @@
 
 namespace ampd::amp {
 
-// Keeps the FP8 forms of weights, so that all micro-batches of a step, and its forward and backward passes, use the
-// same ones. It holds forms only between Open and Close, a time in which no optimizer updates weights and no state is
-// imported. Moreover, forms are used only as long as the weight has the version (LibTorch's count of writes to a
-// tensor) that it had when they were made. So an op that writes a parameter makes its forms unusable.
+// Keeps the FP8 forms of weights (the FP8 matrix and its transpose), so that all micro-batches of a step, and its
+// forward and backward passes, use the same ones. It holds forms only between Open and Close; meanwhile no optimizer
+// updates weights and no state is imported. The forms of a weight are used only as long as the weight has the version
+// (LibTorch's count of writes to a tensor) that it had when they were made. So an op that writes a parameter makes
+// the parameter's forms unusable.
 //
 // Only parameters and views of them are kept. A weight that an op computes, for example a cast, is another tensor in
 // each micro-batch.
@@ -35,11 +36,12 @@ class Fp8WeightCache {
 
   // Begins a time in which the weights do not change. REQUIRES: the cache is closed.
   void Open();
-  // Ends this time, and drops all forms.
+  // Ends the time that Open began, and drops all forms.
   void Close();
 
-  // The entry of `weight` in a layer; new and without forms if the weight was not seen since Open, or has changed. Null
-  // if the cache is closed or the weight is not a parameter. Valid until the next call.
+  // Returns the entry of `weight` in a layer. If the weight was not seen since Open, or has changed, the entry is new
+  // and has no forms. Returns null if the cache is closed or the weight is not a parameter. Valid until the next
+  // call.
   Entry* Find(size_t layer, const at::Tensor& weight);
 
  private:

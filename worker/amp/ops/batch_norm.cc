@@ -160,7 +160,8 @@ struct FusedBatchNorm : Function<FusedBatchNorm> {
   struct Wanted {
     Wanted(const AutogradContext& context, const at::Tensor& of_input, bool has_residual, bool has_weight,
            bool has_bias) {
-      // Autograd numbers only the tensors that are present, so absent ones shift the positions of the others.
+      // Autograd numbers only the tensors that are present, so an absent residual or weight shifts the numbers of the
+      // tensors after it.
       const size_t weight_place = has_residual ? 2 : 1;
       const size_t bias_place = weight_place + (has_weight ? 1 : 0);
       if (context.needs_input_grad(0)) {

@@ -12,10 +12,11 @@ namespace ampd::amp {
 //   ampd.batch_norm_add_relu(input (B, C, H, W), weight, bias, running_mean, running_var, residual or None, momentum,
 //                            eps, cudnn_enabled, relu, num_results) -> as the input, once or twice
 //
-// It rounds where the separate ops round, except for the statistics, which are summed in another order. Images that are
-// not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass it saves the input,
-// two fp32 numbers for each channel, and, if there are an addition and a ReLU, one bit for each element. Two results
-// have the same memory. The sum of their gradients has the bits that autograd would compute. Deterministic.
+// The op rounds at the same places as the separate ops. Only the statistics are summed in another order. Images that
+// are not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass the op saves
+// the input, two fp32 numbers for each channel, and, if there are an addition and a ReLU, one bit for each element.
+// Two results have the same memory. The sum of their gradients has the bits that autograd would compute.
+// Deterministic.
 void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 
 // Returns the program with its batch norms fused, or unchanged if the fused op is not registered.

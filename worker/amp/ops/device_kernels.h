@@ -7,8 +7,8 @@
 
 namespace ampd::amp {
 
-// The CUDA kernels of a device and its current stream, for ops. It is an object that autograd can keep in its context,
-// where the backward pass of an op finds it. Thread-compatible.
+// For ops: the CUDA kernels of a device, and the device's current stream. Autograd can keep the object in its
+// context, where the backward pass of an op finds it. Thread-compatible.
 class DeviceKernels : public torch::CustomClassHolder {
  public:
   // REQUIRES: `device.cuda_kernels` is set.

@@ -33,7 +33,7 @@ struct Operands {
   at::Tensor x, y, weight, bias;
 };
 
-// The settings of a norm. They are a class of their own so that autograd can keep an object of it.
+// The settings of a norm, as an object that autograd can keep for the backward pass.
 struct NormOptions : torch::CustomClassHolder {
   const kernels::CudaKernels* kernels = nullptr;
   std::vector<int64_t> shape;

@@ -13,9 +13,9 @@ namespace ampd::amp {
 //   ampd.add_layer_norm(self, other, normalized_shape, weight, bias, eps, sum_dtype, dtype)
 //       -> self + other, in `sum_dtype`; the norm of this sum, in `dtype`
 //
-// With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch and the backward pass
-// two. All numbers are computed in fp32 and rounded once. The kernels are deterministic. The ops save the input, or the
-// sum, and the moments of its rows. The gradient that reaches the sum from other readers is added in the same pass.
+// With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch, and so is the backward
+// pass. All numbers are computed in fp32 and rounded once. The kernels are deterministic. The ops save the input, or
+// the sum, and the moments of its rows. If other ops use the sum too, their gradient is added in the same pass.
 // Without kernels, and for empty tensors, the ops consist of LibTorch's ops.
 void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 

@@ -111,7 +111,7 @@ struct ConvolutionWide : Function<ConvolutionWide> {
   }
 };
 
-// The numbers added to the scores: the mask itself, or 0 and -infinity for a mask of truth values.
+// The numbers that attention adds to its scores: the mask itself, or 0 and -infinity for a mask of truth values.
 std::optional<at::Tensor> AddedMask(const std::optional<at::Tensor>& mask) {
   if (!mask.has_value() || mask->scalar_type() != at::kBool) {
     return Wide(mask);
@@ -169,7 +169,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
                 query.scalar_type());
 }
 
-// REQUIRES: every element of the list is defined.
+// Upcasts the tensors of a list. REQUIRES: every element of the list is defined.
 std::vector<at::Tensor> WideList(const c10::IValue& list) {
   std::vector<at::Tensor> wide;
   for (const std::optional<at::Tensor>& tensor : list.toOptionalTensorVector()) {

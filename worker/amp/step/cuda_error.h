@@ -4,8 +4,8 @@
 
 namespace ampd::amp {
 
-// Throws what LibTorch's own kernels would throw, c10::OutOfMemoryError or c10::AcceleratorError, unless `error`, the
-// return value of a kernel, is 0.
+// Does nothing if `error`, the return value of a kernel, is 0. Otherwise throws what LibTorch's own kernels would
+// throw: c10::OutOfMemoryError or c10::AcceleratorError.
 void CheckCuda(const kernels::CudaKernels& kernels, int error);
 
 }  // namespace ampd::amp

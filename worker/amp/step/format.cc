@@ -22,9 +22,9 @@ void BumpVersion(const at::Tensor& leaf) { leaf.unsafeGetTensorImpl()->bump_vers
 
 at::Tensor AsMatrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
-// Gives a weight of a convolution channels-last strides by copying it. contiguous(channels-last) would not do for a
-// weight with one input channel: its row-major strides count as channels-last too, so they would stay as they are,
-// and its convolution would run in the slow order.
+// Gives a convolution's weight channels-last strides by copying it. Calling contiguous(channels-last) would leave the
+// strides of a weight with one input channel as they are, because its row-major strides count as channels-last too.
+// The convolution would then run in the slow order.
 at::Tensor InTrainingLayout(const at::Tensor& tensor) {
   if (tensor.dim() != 4) {
     return tensor.contiguous();

@@ -51,7 +51,7 @@ class StepGraph {
 };
 
 // Copies the inputs of steps from the host to a GPU. The transfer over the bus runs on a stream of its own, while the
-// GPU computes the step before. Single-threaded; owner: the engine.
+// GPU computes the previous step. Single-threaded; owner: the engine.
 class InputCopies {
  public:
   virtual ~InputCopies() = default;

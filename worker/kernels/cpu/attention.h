@@ -3,10 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-// Causal or full attention of one head in bf16, forward and backward, for CPUs with bf16 products. Sums of products and
-// exponentials are fp32. So results are rounded no more often than those of LibTorch's flash kernel, even on CPUs where
-// that kernel multiplies in fp32 (those not made by Intel). The backward pass computes the probabilities again. Every
-// head is computed separately in a fixed order, so the bits do not depend on the number of threads.
+// Causal or full attention of one head in bf16, forward and backward, for CPUs that can multiply bf16 numbers. Sums
+// of products and exponentials are fp32. So results are rounded no more often than those of LibTorch's flash kernel,
+// even on CPUs where that kernel multiplies in fp32 (those not made by Intel). The backward pass computes the
+// probabilities again. Every head is computed separately in a fixed order, so the bits do not depend on the number of
+// threads.
 namespace ampd::kernels {
 
 struct AttentionShape {
@@ -58,7 +59,7 @@ struct AttentionKernels {
                    const AttentionGradients& gradients, void* scratch);
 };
 
-// Returns null if the machine has no bf16 products.
+// Returns the kernels for this machine, or null if the machine can't multiply bf16 numbers.
 const AttentionKernels* BestAttention();
 
 }  // namespace ampd::kernels

@@ -160,7 +160,7 @@ __device__ void AddSide(Side<Stored<kFormat>>& side, const Side<Stored<kFormat>>
   }
 }
 
-// Sets each element whose bit in `mask` is 0 to 0.
+// Sets an element to 0 if its bit in `mask` is 0.
 template <typename T>
 __device__ void KeepWhere(uint32_t mask, Side<T>& side) {
 #pragma unroll

@@ -19,7 +19,8 @@ struct CudaColumnSum {
   float* partials = nullptr;  // ColumnSumPartials(N, C) numbers; may be null if this is 0.
 };
 
-// The largest number of columns that a thread block sums at a time, and about how many blocks sum a large matrix.
+// kColumnSumTile: the largest number of columns that a thread block sums at a time. kColumnSumBlocks: about how many
+// blocks sum a large matrix.
 inline constexpr int64_t kColumnSumTile = 256;
 inline constexpr int64_t kColumnSumBlocks = 264;
 

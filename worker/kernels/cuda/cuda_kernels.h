@@ -45,13 +45,13 @@ struct CudaDevice {
   int64_t memory_total_bytes = 0;
 };
 
-// Every function returns 0 or a cudaError_t; `error_text` returns its text, which is never freed. `stream` is a
-// cudaStream_t; null is the default stream of the calling thread's current device. A pass that reads what another pass
-// wrote must be launched after that pass, on the same stream.
+// Every function returns 0 or a cudaError_t. `error_text` returns the text of such an error, which is never freed.
+// `stream` is a cudaStream_t; null is the default stream of the calling thread's current device. A pass that reads
+// what another pass wrote must be launched after that pass, on the same stream.
 struct CudaKernels {
-  uint32_t version;         // The library's kCudaKernelsVersion.
-  int32_t runtime_version;  // Version of the CUDA runtime, 1000 * major + 10 * minor. Drivers of an earlier major
-                            // cannot run it.
+  uint32_t version;  // The library's kCudaKernelsVersion.
+  // Version of the CUDA runtime, 1000 * major + 10 * minor. Drivers of an earlier major version cannot run it.
+  int32_t runtime_version;
 
   const char* (*error_text)(int error);
   int (*describe_device)(int ordinal, CudaDevice* device);

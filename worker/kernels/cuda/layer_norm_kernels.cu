@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kMostThreads)
   Slope slope = {};
   slope.weight = Factors(LoadBits(norm.weight, columns, column, NumFrom(column, columns)), norm.weight);
   Contribution contribution;
-  // All threads of the block make the same number of turns, because they wait for each other in each turn.
+  // All threads of the block run the same number of iterations, because they wait for each other in each one.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams.num; first < norm.rows;
        first += blocks.num * teams.num) {
     const int64_t row = first + team;

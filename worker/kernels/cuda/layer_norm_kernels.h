@@ -63,8 +63,9 @@ struct CudaLayerNormBackward {
   LayerNormResult y_gradient;                // (R, C)
   LayerNormResult weight_gradient;           // (C)
   LayerNormResult bias_gradient;             // (C)
-  float* partials = nullptr;  // Scratch of kLayerNormPartials * 2 * C floats, which need not be zeroed. May be null if
-                              // neither the weight's nor the bias's gradient is requested.
+  // Scratch of kLayerNormPartials * 2 * C floats, which need not be zeroed. May be null if neither the gradient of the
+  // weight nor that of the bias is requested.
+  float* partials = nullptr;
 };
 
 // The largest number of partial sums from which a backward pass computes the gradient of the weight or bias.

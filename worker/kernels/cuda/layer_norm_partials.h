@@ -99,7 +99,7 @@ __device__ inline void SumPartials(const CudaLayerNormBackward& norm, const Bloc
   });
 }
 
-// The partials of this block from a column on.
+// Pointers to this block's partials for the weight and for the bias, from a column on.
 struct OwnPartials {
   float* of_weight = nullptr;
   float* of_bias = nullptr;

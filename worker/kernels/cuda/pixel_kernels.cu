@@ -2,8 +2,8 @@
 #include "worker/kernels/cuda/packs.h"
 #include "worker/kernels/cuda/pixel_kernels.h"
 
-// Each thread converts packs of 8 bytes. All threads of a launch together take adjacent packs, and continue behind them
-// until all packs are converted.
+// Each thread converts packs of 8 bytes. In each round, the threads of a launch together convert adjacent packs; the
+// next round continues behind them, until all packs are converted.
 namespace ampd::kernels {
 namespace {
 

@@ -84,7 +84,7 @@ void KeepFreedMemory() {
 
 void InstallCountingAllocator() {
   KeepFreedMemory();
-  // Never destroyed: tensors in static storage may outlive it.
+  // The allocator is never destroyed, because tensors in static storage may still use it when the process ends.
   static auto* allocator = new CountingAllocator;
   constexpr uint8_t kAboveTheDefault = 100;
   c10::SetCPUAllocator(allocator, kAboveTheDefault);

@@ -33,7 +33,7 @@ class Evaluations {
   void Forget() { last_.reset(); }
 
   const std::optional<v1::EvalPoint>& last() const { return last_; }
-  // The evaluation of the current step; null if there is none.
+  // The evaluation of the current step; null if the step was not evaluated.
   const v1::EvalPoint* current() const;
   // Whether the job keeps its best checkpoint, and the current step has the lowest evaluation loss so far.
   bool IsBest() const;

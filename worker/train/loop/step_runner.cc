@@ -31,15 +31,15 @@ uint64_t RandomStreamOf(const data::Sampler::Cursor& place, const AttemptPlan& p
          static_cast<uint64_t>(place.position);
 }
 
-// Drops the tensor if somebody else still uses its memory, so that it must not be overwritten.
+// Drops the tensor if something else still uses its memory, because that memory must not be overwritten.
 void DropIfShared(at::Tensor& tensor) {
   if (tensor.defined() && (tensor.use_count() > 1 || tensor.storage().use_count() > 1)) {
     tensor = at::Tensor();
   }
 }
 
-// Replaces the tensor by one of the same shape in pinned memory, unless it is in pinned memory. Its content is lost.
-// Throws c10::Error if there is too little memory that can be pinned.
+// Replaces the tensor by one of the same shape in pinned memory, unless the tensor is in pinned memory already. The
+// new tensor's content is undefined. Throws c10::Error if there is too little memory that can be pinned.
 void Pin(at::Tensor& tensor) {
   if (tensor.defined() && !tensor.is_pinned()) {
     tensor = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));

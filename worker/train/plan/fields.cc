@@ -40,7 +40,7 @@ bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }
 
-// Whether this input receives the labels, which is so if the model computes its own loss.
+// Whether this input receives the labels. Only a model that computes its own loss has such an input.
 bool IsLabels(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "labels" && graph::HeadOf(model) == graph::Head::kOwnLoss;
 }
@@ -81,8 +81,9 @@ absl::StatusOr<data::Field> FieldOf(const graph::Graph& model, graph::ValueId in
                      .ignored = numbers.has_value() ? numbers->ignored : std::nullopt};
 }
 
-// Checks that the data has every input of the model except noise and labels. If the model has logits, also checks that
-// the data is text with one label per token if and only if the model is a language model.
+// Checks that the data has every input of the model except noise and labels, and that the model takes the data's first
+// input. If the model has logits, also checks the kind of data: a language model needs texts with one label per token,
+// and any other model needs other data.
 absl::Status CheckNames(const data::Dataset& data, const graph::Graph& model) {
   const std::vector<std::string_view> names = data.input_names();
   if (!model.FindInput(names.front()).has_value()) {

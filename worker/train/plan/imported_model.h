@@ -26,9 +26,9 @@ struct ImportedModel {
 // Name of the checkpoint file that holds ImportedModel::json.
 inline constexpr char kGraphFile[] = "graph.json";
 
-// Opens a .pt2 file. `sequence_length`: the length of the job's texts; 0: the job has no texts. DATA_ERROR, with the
-// file's name, for a fault in the file, DEVICE_ERROR if the host can't read it now, SPEC_ERROR for a model that does
-// not fit the spec's head.
+// Opens a .pt2 file. `sequence_length`: the length of the job's texts; 0: the job has no texts. Errors: DATA_ERROR,
+// with the file's name, for a fault in the file; DEVICE_ERROR if the host can't read the file now; SPEC_ERROR if the
+// model does not fit the spec's head.
 absl::StatusOr<ImportedModel> OpenImportedModel(const v1::ExportedModelSpec& spec, const data::DataFile& file,
                                                 int64_t sequence_length = 0);
 

@@ -22,7 +22,7 @@ std::vector<int64_t> SampleShapeOf(const graph::Shape& shape);
 
 // Derives the labels from the model's head. A model with its own loss takes them from its input "labels". Integer
 // labels must be in the range of the cross entropy that reads them (graph/vocabulary.h); if no cross entropy reads
-// them, they may have any value. SPEC_ERROR if that input has a type that no dataset provides.
+// them, they may have any value. SPEC_ERROR if the input "labels" has a type that no dataset provides.
 absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 
 // Whether all labels equal `ignored`, so that the loss counts none of them. False if `ignored` is not set or the labels

@@ -27,8 +27,8 @@ std::vector<v1::Checkpoint> EarlierCheckpoints(const internal::StartAttempt& sta
 absl::StatusOr<std::optional<ImportedModel>> FindImportedModel(const internal::StartAttempt& start, Locator locate);
 
 // Returns the content of the safetensors file with the model's first weights, from model.initial_weights or
-// model.initial_checkpoint. Empty if there is none, and for an attempt that resumes. Errors have the reason DATA_ERROR
-// or CHECKPOINT_ERROR.
+// model.initial_checkpoint. Returns an empty string if the spec names neither, or if the attempt resumes. Errors have
+// the reason DATA_ERROR or CHECKPOINT_ERROR.
 absl::StatusOr<std::string> ReadInitialWeights(const internal::StartAttempt& start, Locator locate);
 
 // The name, for messages, of what ReadInitialWeights reads. REQUIRES: the spec has model.initial_weights or

@@ -91,9 +91,9 @@ class AgentLink final : private AgentConnection::Peer {
   void OnProfile(const v1::ProfileRequest& request);
   void OnAcknowledge(const internal::AcknowledgeTelemetry& acknowledge);
 
-  // The `after_sequence` to send with a report that must wait in the agent until the telemetry up to `sequence` is
-  // stored. Returns 0 if that telemetry is already acknowledged: it is not sent again, so a restarted agent would wait
-  // for it forever.
+  // Returns the `after_sequence` for a report that must wait in the agent until the telemetry up to `sequence` is
+  // stored. Returns 0 if that telemetry is already acknowledged: the trainer does not send it again, so a restarted
+  // agent would wait for it forever.
   uint64_t Awaited(uint64_t sequence) const;
   bool StartedOrStopped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return start_.has_value() || stopped_; }
 

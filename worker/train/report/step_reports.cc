@@ -22,8 +22,8 @@ using precision::LossScaleConfig;
 using precision::LossScaleText;
 using v1::Event;
 
-// Share of underflowed values above which to report. Micikevicius et al. (2018) saw about 5% of a healthy model's
-// values lost without harm.
+// If a larger share of the values underflowed, this is reported. Micikevicius et al. (2018) saw about 5% of a healthy
+// model's values lost without harm.
 constexpr double kMaxUnderflowShare = 0.1;
 
 constexpr const char* kFp8Operands[] = {"input", "weight", "gradient"};

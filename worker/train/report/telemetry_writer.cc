@@ -71,7 +71,7 @@ void AddPhases(const std::vector<amp::PhaseResult>& phases, v1::StepColumns& row
   }
 }
 
-// Adds the columns that not every device can provide. A number that is unknown leaves its column out.
+// Adds the columns that not every device can provide. If a number is unknown, its column is left out.
 void AddDeviceNumbers(const StepCosts& costs, v1::StepColumns& row) {
   if (costs.work.flops > 0 && costs.seconds > 0) {
     row.add_flops_per_second(static_cast<float>(costs.work.flops / costs.seconds));
