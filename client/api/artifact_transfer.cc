@@ -26,7 +26,7 @@
 namespace ampd::client {
 namespace {
 
-constexpr size_t kDigitsOfPartial = 12;  // leading digits of the digest that the name of a partial file has
+constexpr size_t kDigitsOfPartial = 12;  // number of the digest's digits in the name of a partial file
 
 // Uploads the bytes of the file from `*num_done` on, in one stream. Advances `*num_done` with each piece that it sends.
 absl::StatusOr<v1::Artifact> Send(JobClient* client, const LocalFile& file, int descriptor,
@@ -135,7 +135,7 @@ absl::StatusOr<v1::Artifact> UploadFile(JobClient* client, const LocalFile& file
   };
   absl::Status sent = Repeat(options, num_done, send);
   if (ReasonOf(sent) == "DIGEST_MISMATCH" && num_starts == 0) {
-    sent = Repeat(options, num_done, send);  // the server had bytes of another file and has discarded them; upload all
+    sent = Repeat(options, num_done, send);  // the server had another file's bytes, now discarded; start over
   }
   if (ReasonOf(sent) == "DIGEST_MISMATCH") {
     return WithPrefix(file.path, absl::AbortedError("was changed during the upload"));

@@ -42,8 +42,8 @@ absl::Status DownloadFile(JobClient* client, const v1::Artifact& artifact, const
 absl::Status StreamFile(JobClient* client, const v1::Artifact& artifact, const WritePiece& write,
                         const TransferOptions& options);
 
-// Downloads the artifacts, one after the other, into one file, which gets the name `path` once it is complete. Reports
-// progress in whole artifacts. Returns the errors of DownloadFile.
+// Downloads the artifacts and joins their contents, in order, in one file. The file gets the name `path` once it is
+// complete. Reports progress in whole artifacts. Returns the errors of DownloadFile.
 absl::Status DownloadJoined(JobClient* client, const std::vector<v1::Artifact>& artifacts, const std::string& path,
                             bool replace, const TransferOptions& options);
 

@@ -25,7 +25,7 @@ class Cancellation {
     return cancelled_;
   }
 
-  // Sets the listener, a function that the stop calls. If the stop was requested already, calls it at once. An empty
+  // Sets the listener, a function that Cancel calls. If Cancel was called already, calls the listener at once. An empty
   // function removes the listener. Once SetListener returns, the previous listener no longer runs.
   void SetListener(std::function<void()> listener) {
     absl::MutexLock lock(&mutex_);

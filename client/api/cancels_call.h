@@ -6,8 +6,8 @@
 
 namespace ampd::client {
 
-// While this object exists, a request of the cancellation cancels the gRPC call of `context`. If `cancellation` is
-// null, this object does nothing.
+// While this object exists, a stop that `cancellation` requests cancels the gRPC call of `context`. If `cancellation`
+// is null, this object does nothing.
 class CancelsCall {
  public:
   CancelsCall(Cancellation* cancellation, grpc::ClientContext* context) : cancellation_(cancellation) {

@@ -29,7 +29,7 @@ struct Source {
 RemoteFile RemoteFileOf(const Source& source, const std::string& name, const CheckpointManifest::File& file,
                         const TransferOptions& options) {
   RemoteFile remote = {.sha256 = file.sha256, .size_bytes = file.size_bytes};
-  remote.worker_may_return = name != kManifestFile;  // The worker was connected when it sent the manifest.
+  remote.worker_may_return = name != kManifestFile;  // The manifest came first, so the worker was connected then.
   v1::DownloadCheckpointFileRequest request;
   request.set_id(source.job);
   request.set_attempt(source.checkpoint.attempt());

@@ -16,11 +16,11 @@ struct DownloadedCheckpoint {
   int64_t size_bytes = 0;
 };
 
-// Downloads a recorded checkpoint of the job into `folder`, which is created if it does not exist: the manifest, and
-// those of the other files that `wants` accepts (null: all). The name of an incomplete file ends in ".partial". A file
-// gets its own name once its digest matches the manifest. The manifest must match the digest that the server recorded.
-// The manifest is written last, so a folder with a manifest is complete. To resume an interrupted download, call again
-// with the same folder.
+// Downloads a checkpoint of the job into `folder`, which is created if it does not exist. Downloads the manifest, and
+// every other file for which `wants` returns true; if `wants` is null, all files. The manifest must match the digest
+// that the server recorded. The name of an incomplete file ends in ".partial"; the file gets its own name once its
+// digest matches the manifest. The manifest is written last, so a folder with a manifest is complete. To resume an
+// interrupted download, call again with the same folder.
 //
 // ALREADY_EXISTS if the folder has other files; DATA_LOSS if the worker's files are not those that the job saved;
 // otherwise the server's errors, and errors of the file system, which name the path.

@@ -31,7 +31,8 @@ constexpr int kKeepaliveMillis = 60'000;
 constexpr int kPageSize = 500;
 constexpr int kPointsPageSize = 10'000;
 
-// Discards gRPC's own log lines on stderr, because the command reports every error itself. GRPC_VERBOSITY keeps them.
+// Discards gRPC's own log lines on stderr, because the command reports every error itself. To keep the lines, set the
+// environment variable GRPC_VERBOSITY.
 void DropLinesOfGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) {
     gpr_set_log_function([](gpr_log_func_args* /*line*/) {});
@@ -75,7 +76,7 @@ Request ForTenant(Request request, const std::string& tenant) {
   return request;
 }
 
-// Returns the filter of jobs, restricted to the jobs of the tenant.
+// Returns `filter`, restricted to the jobs of the tenant.
 std::string WithTenant(const std::string& filter, const std::string& tenant) {
   if (tenant.empty() || tenant == kAllTenants) {
     return filter;
@@ -157,14 +158,14 @@ absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobs(const std::string& text
 }
 
 absl::StatusOr<v1::FindJobsResponse> JobClient::FindJobsOfTenant(const std::string& text) {
-  constexpr int kMostMatches = 20;       // The server's FindJobs returns at most as many.
-  constexpr size_t kMinPrefixBytes = 5;  // The server's limit, in server/coordinator/job_find.cc.
+  constexpr int kMostMatches = 20;       // The server's FindJobs has the same limit.
+  constexpr size_t kMinPrefixBytes = 5;  // The same limit as in server/coordinator/job_find.cc.
   v1::FindJobsResponse response;
   const bool may_be_name = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
   });
   if (!may_be_name) {
-    return response;  // Such a text could change the meaning of the filter.
+    return response;  // No name has other characters, and in a filter they may be operators.
   }
   const bool may_be_prefix = text.starts_with("j-") && text.size() >= kMinPrefixBytes;
   const std::string filter = absl::StrCat("name=", text, may_be_prefix ? absl::StrCat(" OR id=", text, "*") : "");

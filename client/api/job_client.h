@@ -27,7 +27,9 @@ class JobClient {
  public:
   struct Options {
     ServerConnection server;
-    std::string tenant;  // Tenant of the jobs to create and to list; empty: the server chooses, and lists show all.
+    // The tenant of the jobs to create and to list. If empty, the server chooses the tenant of a new job, and lists
+    // show the jobs of all tenants.
+    std::string tenant;
     absl::Duration call_deadline = absl::Seconds(10);  // deadline of each unary call
   };
 
@@ -44,7 +46,7 @@ class JobClient {
     // Called before the first retry, with the error.
     std::function<void(const absl::Status&)> on_retry;
   };
-  // Creates a job. CreateJob and CloneJob send a request without a request id only once.
+  // CreateJob and CloneJob create a job. They do not retry a request that has no request id.
   absl::StatusOr<v1::Job> CreateJob(const v1::CreateJobRequest& request, const Retry& retry);
   absl::StatusOr<v1::Job> CloneJob(const v1::CloneJobRequest& request, const Retry& retry);
 
@@ -71,7 +73,8 @@ class JobClient {
   absl::StatusOr<v1::ExplainJobResponse> ExplainJob(const std::string& id);
   absl::StatusOr<v1::EstimateJobResponse> EstimateJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::PolicyTable> ResolvePolicy(const v1::ResolvePolicyRequest& request);
-  // Lists the job's metric points. Joins all of the server's pages into one response.
+  // Lists the job's metric points, at most `downsample_to` of them (0: all). Joins all of the server's pages into one
+  // response.
   absl::StatusOr<v1::ListMetricPointsResponse> ListMetricPoints(const std::string& id, int downsample_to);
   absl::StatusOr<v1::ListEventsResponse> ListEvents(const std::string& id);
   // Lists the job's checkpoints, the oldest first.
@@ -101,7 +104,7 @@ class JobClient {
   JobClientStubs& stubs() { return *stubs_; }
 
  private:
-  // Does the work of FindJobs for a client that has a tenant. REQUIRES: the client has a tenant.
+  // Does the work of FindJobs. REQUIRES: the client has a tenant.
   absl::StatusOr<v1::FindJobsResponse> FindJobsOfTenant(const std::string& text);
 
   const Options options_;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Returns whether a retry may help. A worker that is not connected when a transfer begins is rarely back within
-// seconds.
+// Returns whether a retry may help after this error. `worker_may_return` is false if the worker with the file was not
+// connected when the transfer began: such a worker is rarely back within seconds.
 bool IsPassing(const absl::Status& status, bool worker_may_return) {
   const std::string reason = ReasonOf(status);
   if (reason == "WORKER_UNREACHABLE") {
@@ -140,7 +140,7 @@ absl::Status FillFile(const RemoteFile& remote, const std::string& path, const T
   struct stat found = {};
   const bool goes_on = lstat(path.c_str(), &found) == 0 && found.st_size <= remote.size_bytes;
   if (!goes_on) {
-    (void)unlink(path.c_str());  // There is no file, or it has more bytes than the content.
+    (void)unlink(path.c_str());  // If there is a file, it has too many bytes.
   }
   absl::Status filled = DownloadInto(remote, path, options);
   if (goes_on && absl::IsDataLoss(filled)) {

@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "client/api/cancellation.h"
 
-// What uploads and downloads of files have in common. An interrupted transfer resumes at the byte that it reached. If
+// The parts that uploads and downloads of files share. An interrupted transfer resumes at the byte that it reached. If
 // the server is unreachable, a transfer retries for `retry_for` and then gives up. A later call with the same content
-// resumes.
+// resumes this transfer.
 namespace ampd::client {
 
 struct TransferOptions {
@@ -32,7 +32,7 @@ absl::Status Interrupted();
 absl::Status Repeat(const TransferOptions& options, const int64_t& num_done,
                     const std::function<absl::Status()>& transfer, bool worker_may_return = false);
 
-// Reads `num_bytes` from `offset` on, but at most 1 MiB. Returns fewer at the end of the file.
+// Reads `num_bytes` from `offset` on, but at most 1 MiB. Returns fewer bytes at the end of the file.
 absl::StatusOr<std::string> ReadPiece(int file, int64_t offset, int64_t num_bytes);
 
 // Returns the SHA-256 of the whole file. This takes minutes for a large file. CANCELLED if the cancellation stops it.

@@ -20,8 +20,8 @@ CLI::Option* AddValue(CLI::App* app, const Argument& argument, bool* value) {
   return app->add_flag(argument.name, *value, argument.help)->disable_flag_override();
 }
 
-// Adds an option whose text `parse` turns into a value. `parse` returns "" if the text is valid, otherwise the problem.
-// The parser itself never converts a text, so that every error is a sentence of ours.
+// Adds an option whose text `parse` converts to a value. `parse` returns "" if the text is valid, otherwise the
+// problem. CLI11 itself converts no text, so that every error message is our own.
 template <typename Parse>
 CLI::Option* AddParsed(CLI::App* app, const Argument& argument, Parse parse) {
   const std::string name = argument.name.substr(argument.name.rfind(',') + 1);
@@ -111,7 +111,7 @@ void CommandTree::AddArgument(CLI::App* app, Argument argument) {
     option->option_text(argument.text);
   }
   if (argument.name.starts_with('-') && std::holds_alternative<std::vector<std::string>*>(argument.value)) {
-    option->allow_extra_args(false);  // a list has one value per use of the option: the next word is not a second one
+    option->allow_extra_args(false);  // each use of the option adds one value, and the word after it is no value
   }
   arguments_.emplace(option, std::move(argument));
 }

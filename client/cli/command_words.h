@@ -17,7 +17,7 @@ std::vector<std::string> SubcommandNames(const CLI::App& app);
 // and sets `unknown` to that word.
 const CLI::App* FindCommand(const CLI::App* root, const std::vector<std::string>& words, std::string* unknown);
 
-// Returns the one of `commands` of which `word` is the plural, such as "job" for "jobs"; empty if there is none.
+// Returns the command whose plural is `word`, such as "job" for "jobs"; empty if `commands` has none.
 std::string Singular(const std::string& word, const std::vector<std::string>& commands);
 
 // Returns "--name" for each option that may follow the command `app`: its own options, and those of the commands
@@ -32,7 +32,7 @@ std::string PathOf(const CLI::App& app);
 
 struct ReadWords {
   const CLI::App* command = nullptr;  // the deepest command that the words name
-  std::string unknown;  // a word that stands where a command must stand but names none; empty: there is none
+  std::string unknown;  // the word in a command's place that names no command; empty: there is no such word
   const CLI::Option* open = nullptr;          // the option at the end of the line if its value is missing, else null
   std::map<std::string, std::string> values;  // value of each option given, by the option's long name
   std::vector<std::string> positionals;       // words after `command` that are neither options nor values of options

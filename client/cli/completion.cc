@@ -7,8 +7,8 @@
 namespace ampd::client {
 namespace {
 
-// The script joins words again: bash splits them at '=' and ':' and completes only the last part, but ampctl needs
-// whole words.
+// The script for bash. Bash splits words at '=' and ':' and completes only the last part, but ampctl needs whole words,
+// so the script joins the parts again.
 constexpr char kBashScript[] = R"(# bash completion of ampctl: source <(ampctl completion bash)
 _ampctl() {
   local words=() line last prefix i
@@ -37,8 +37,8 @@ _ampctl() {
 complete -F _ampctl ampctl
 )";
 
-// A script for zsh. The array words holds quoted words; (Q) removes the quotes. The last line lets the script work both
-// as a file of fpath, which zsh runs as the body of the function, and with `source`.
+// The script for zsh. The words in zsh's array `words` have quotes; (Q) removes them. The last line lets the script
+// work in two ways: with `source`, and as a file in fpath, which zsh runs as the body of the function.
 constexpr char kZshScript[] = R"(#compdef ampctl
 # zsh completion of ampctl. After compinit: source <(ampctl completion zsh)
 _ampctl() {
@@ -63,7 +63,7 @@ _ampctl() {
 if [[ ${funcstack[1]-} == _ampctl ]]; then _ampctl "$@"; else compdef _ampctl ampctl; fi
 )";
 
-// A script for fish, which itself adds no space after a completion that ends in '=' or '.'.
+// The script for fish. Fish itself adds no space after a completion that ends in '=' or '.'.
 constexpr char kFishScript[] = R"(# fish completion of ampctl: ampctl completion fish | source
 function __ampctl_complete
     set -l words (commandline --tokenize --current-process --cut-at-cursor)

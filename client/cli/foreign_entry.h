@@ -8,15 +8,15 @@
 
 namespace ampd::client {
 
-// The tables of foreign words list commands of other programs, such as kubectl, that users try in ampctl. This is the
-// condition under which one entry applies to the words that a user has typed.
+// The condition under which an entry in the tables of foreign words applies to the words that a user has typed. These
+// tables list commands of other programs, such as kubectl, that users try in ampctl.
 struct ForeignEntry {
   std::vector<std::string> fixed;    // words that must be typed as they stand
   std::vector<std::string> options;  // options that must be typed, anywhere after the fixed words
   bool needs_name = false;           // whether a name must be typed too
-  bool needs_file = false;           // whether that name must look like that of a file
-  bool needs_script = false;         // whether a word must look like a script
-  bool needs_step = false;           // whether the name must have a step, as x@200
+  bool needs_file = false;           // whether that name must look like a file's name
+  bool needs_script = false;         // whether a typed word must look like a script
+  bool needs_step = false;           // whether the name must end in a checkpoint's step, as in x@200
 };
 
 ForeignEntry EntryOf(const ForeignWord& word);

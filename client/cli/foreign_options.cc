@@ -139,7 +139,7 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "-J", "--name %"},
 };
 
-// Options of other programs whose value is the next word, in alphabetical order. Those of ampctl are not listed.
+// Options of other programs whose value is the next word, in alphabetical order, without the options of ampctl.
 constexpr std::string_view kOptionsWithValue[] = {"--account",
                                                   "--as",
                                                   "--cluster",
@@ -203,15 +203,14 @@ constexpr std::string_view kOptionsWithValue[] = {"--account",
                                                   "-u",
                                                   "-w"};
 
-// Whether all of the texts are numbers in digits.
+// Whether every text consists of one to nine digits.
 bool AreDigits(const std::vector<std::string>& texts) {
   return std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
     return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
   });
 }
 
-// Returns the duration that Slurm means by a time, such as 1:00:00 or 2-12; empty if it is none. Of one number or of
-// two, the first is minutes; behind days, it is hours.
+// Converts a duration of Slurm, which is D-H[:M[:S]], H:M:S or M[:S], to ampd's notation. Returns "" for other texts.
 std::string DurationOfSlurm(const std::string& text) {
   const size_t dash = text.find('-');
   const bool has_days = dash != std::string::npos;
@@ -232,7 +231,7 @@ std::string DurationOfSlurm(const std::string& text) {
                               absl::Minutes(number(parts[1])) + absl::Seconds(number(parts[2])));
 }
 
-// Returns the size that Slurm means, which is in MiB unless it has a unit: 4GiB for 4G; empty if it is none.
+// Converts a size of Slurm to ampd's notation: 4G to 4GiB, and 500 to 500MiB. Returns "" if the text is not a size.
 std::string SizeOfSlurm(const std::string& text) {
   const std::string digits = text.substr(0, text.find_first_not_of("0123456789"));
   const std::string unit = absl::AsciiStrToUpper(text.substr(digits.size()));
@@ -240,7 +239,7 @@ std::string SizeOfSlurm(const std::string& text) {
   return digits.empty() || !is_unit ? "" : absl::StrCat(digits, unit.empty() ? "M" : unit, "iB");
 }
 
-// Returns the value as ampctl writes it, for an option that becomes `own`.
+// Converts the value of an option of another program. `own` is ampctl's option, which replaces it.
 std::string ValueMeant(std::string_view own, const std::string& value) {
   if (own == "--set deadline=%" && !ParseDuration(value).has_value()) {
     return DurationOfSlurm(value);
@@ -297,12 +296,12 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
                                             "--attempt %", "--repeats %", "--downsample-to %"};
     const bool needs_number = std::find(std::begin(with_number), std::end(with_number), own) != std::end(with_number);
     if (needs_number && !value.empty() && !std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
-      return "";  // kubectl's -n names a namespace.
+      return "";  // The option has another meaning: kubectl's -n names a namespace.
     }
     if (command == "job submit" && option == "-w" && !NeedsNoQuotes(value)) {
-      return "--follow";  // kubectl's --watch; Slurm's -w names a worker.
+      return "--follow";  // Without a value, -w is kubectl's --watch; with one, it is Slurm's and names a worker.
     }
-    // Other programs have other words for the states; a word that is ours stays as it is.
+    // A state's name in another program is converted; a state of ampd stays as the user wrote it.
     const bool is_state = std::string_view(own) == "--filter state=%" && !value.empty();
     const std::string state = is_state ? FilterForStates(value) : "";
     if (is_state && !state.ends_with("=" + absl::AsciiStrToLower(value))) {

@@ -20,10 +20,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Options that a command of another program has, and the words of ampctl that mean the same; empty: there are none, and
-// the option is left out. An option whose row ends in % has a value, which stands where `own` has a %; if `own` is a
-// kind of value (foreign_values.h), ForeignValue reads it. An option of several programs that means the same in all is
-// not here but in foreign_options.cc.
+// Options of other programs' commands, each with the words that replace it.
+// * `foreign` ends in % if the option has a value. `own` has a % where this value goes.
+// * If `own` is a kind of value (foreign_values.h), ForeignValue converts the value to the words.
+// * If `own` is empty, ampctl has nothing like the option, and the option is left out.
+// An option that means the same in several programs is in foreign_options.cc.
 constexpr struct {
   const char* command;
   const char* foreign;
@@ -125,7 +126,7 @@ constexpr struct {
     {"debug|run", "--image|--target|--overrides %", "--image"},
 };
 
-// The short names of things that Determined's det has.
+// Short names for kinds of things in det, the command line of Determined.
 constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {{"e", "experiment"},
                                                                          {"exp", "experiment"},
                                                                          {"t", "trial"},
@@ -145,7 +146,7 @@ bool IsOneOf(const std::string& word, std::string_view words) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-// Whether ids in a row are written with commas between them, as in `scontrol hold 5,6`.
+// Whether the command takes several ids with commas between them, as in `scontrol hold 5,6`.
 bool HasIdsWithCommas(const std::string& command) {
   return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|sattach|seff|bjobs|qstat");
 }
@@ -153,8 +154,8 @@ bool HasIdsWithCommas(const std::string& command) {
 // Whether the command has kubectl's option -o, whose value may stand directly behind it.
 bool HasFormatsOfKubectl(const std::string& command) { return IsOneOf(command, "get|describe|top|events"); }
 
-// Returns a job of Slurm without the number of its step or task: "5" for "5.0" and "5_3". Jobs of ampd have neither a
-// dot nor a _ in their names and ids.
+// Returns the id of a job of Slurm without the number of a step or task: "5" for "5.0" and "5_3". The names and ids of
+// ampd's jobs contain neither a dot nor a _.
 std::string WithoutStep(const std::string& id) {
   const size_t end = id.find_first_of("._");
   const bool has_number = end != std::string::npos && end > 0 && end + 1 < id.size() &&
@@ -162,7 +163,7 @@ std::string WithoutStep(const std::string& id) {
   return has_number || id.ends_with(".batch") ? id.substr(0, end) : id;
 }
 
-// Whether the word is kubectl's TYPE/NAME, such as job/x, and no path, such as data/x.npz.
+// Whether the word is kubectl's TYPE/NAME, such as job/x, and not a path, such as data/x.npz.
 bool IsTypeAndName(const std::string& word) {
   const size_t slash = word.find('/');
   const std::string thing = slash == std::string::npos ? "" : ThingNamed(word.substr(0, slash));
@@ -170,7 +171,8 @@ bool IsTypeAndName(const std::string& word) {
   return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
 }
 
-// Adds Slurm's KEY=VALUE to `words` as it is in the table of foreign words: as an option, or as a thing and its name.
+// Appends Slurm's KEY=VALUE to `words` in the form that the tables of foreign words have: an option (--priority 10), a
+// thing and its name (job 5), or a name alone. Drops other keys of scontrol and sacctmgr.
 void AddAssigned(const std::string& word, Words* words) {
   const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const std::string key = absl::AsciiStrToLower(assigned.first);
@@ -190,8 +192,9 @@ void AddAssigned(const std::string& word, Words* words) {
   }
 }
 
-// Writes an option of another program as ampctl has it, if the table has the option. Returns the number of words of
-// `words` from `at` on that it has written; 0: the table does not have the option.
+// If the table has the option `words[at]` of another program, appends the words that replace it to `result`. Returns
+// how many of `words` the option consists of: 2 if its value is the next word, otherwise 1. Returns 0 if the table does
+// not have the option.
 size_t AddOption(const Words& words, size_t at, const std::string& command, Words* result) {
   const size_t equals = words[at].find('=');
   const std::string name = words[at].substr(0, equals);
@@ -205,10 +208,10 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
     const std::string typed = is_next ? words[at + 1] : equals == std::string::npos ? "" : words[at].substr(equals + 1);
     const std::string value = IsTypeAndName(typed) ? typed.substr(typed.find('/') + 1) : typed;
     if (own == kInput && !absl::StrContains(value, "=")) {
-      continue;  // `workflow run -f FILE`
+      continue;  // In `workflow run -f FILE`, the value is a file.
     }
     if (command == "logs" && name == "-n" && std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
-      continue;  // The number of lines of `docker logs`; kubectl's -n names a namespace.
+      continue;  // In `docker logs -n 5`, the value is a number of lines; kubectl's -n names a namespace.
     }
     const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT|ADDRESS");
     const std::string meant = is_kind ? ForeignValue(own, value) : own;
@@ -224,7 +227,7 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
   return 0;
 }
 
-// Returns the words of `cp JOB:PATH FOLDER` with only the job, and those of `cp FILE JOB:PATH` as an upload.
+// Returns {"cp", JOB} for `cp JOB:PATH FOLDER`, {"upload", FILE} for `cp FILE JOB:PATH`, and other words as they are.
 Words OfCopy(const Words& words) {
   Words result;
   for (const std::string& word : words) {
@@ -307,7 +310,7 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
       }
       result.push_back(word.substr(word.find('/') + 1));
     } else if (absl::StrContains(word, ",") && IsThing(word.substr(0, word.find(',')))) {
-      result.push_back(word.substr(0, word.find(',')));  // kubectl's pods,nodes
+      result.push_back(word.substr(0, word.find(',')));  // only the first of kubectl's pods,nodes
     } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {
       AddAssigned(word, &result);
     } else if (HasIdsWithCommas(command) && !word.starts_with('-')) {

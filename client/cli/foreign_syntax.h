@@ -18,8 +18,8 @@ bool LooksLikeScript(const std::string& word);
 // pods`.
 bool IsProgram(const std::string& word);
 
-// Returns the words as the table of foreign words has them, with the options of ampctl where they mean the same, and
-// with all options behind the names. `words` begin with a verb or with a thing. Examples:
+// Converts the words to the notation of the tables of foreign words. Options are replaced by the options of ampctl that
+// mean the same, and all options move behind the names. `words` begin with a verb, a thing or a program. Examples:
 //   get job/x             -> get job x
 //   squeue -h -n x        -> squeue --no-headers --name x
 //   scontrol update JobId=5 Priority=10  -> scontrol update job 5 --priority 10

@@ -16,7 +16,7 @@
 namespace ampd::client {
 namespace {
 
-// Fields of other programs by which lists are sorted, and the fields of ampctl.
+// Fields by which other programs sort lists, each with the field of ampctl that means the same.
 constexpr struct {
   const char* foreign;
   const char* own;
@@ -31,7 +31,7 @@ std::string OfOrder(const std::string& value) {
   const std::string field = absl::AsciiStrToLower(value.substr(value.find_last_of(".-+") + 1));
   for (const auto& [foreign, own] : kForeignOrders) {
     if (field == foreign) {
-      const bool is_age = std::string_view(own) == "age";  // Its order is the reverse of that of times.
+      const bool is_age = std::string_view(own) == "age";  // A later time is a lower age, which reverses the order.
       return absl::StrCat("--sort ", own, is_descending != is_age ? ",desc" : "");
     }
   }
@@ -56,7 +56,7 @@ std::string OfSelector(const std::string& value) {
   return absl::StrJoin(words, " ");
 }
 
-// Words of other programs for states of jobs, such as "PD" of Slurm in lower case, and the states of ampd.
+// Other programs' words for the states of jobs, in lower case ("pd" for Slurm's PD), each with the state of ampd.
 const std::map<std::string_view, std::string_view>& States() {
   static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
                                                                                       {"pending", "queued"},

@@ -19,7 +19,7 @@ inline constexpr std::string_view kServerAddress = "ADDRESS";     // lab:7070, o
 std::string ForeignValue(std::string_view kind, const std::string& value);
 
 // Returns the state to give to `job wait --for` in place of `value`: "RUNNING" for kubectl's "condition=Ready". Empty
-// if `value` means another state, or the end of a job.
+// for the end of a job, which needs no --for, and for other states.
 std::string StateToWaitFor(const std::string& value);
 
 // Returns the option that filters jobs by a comma-separated list of states. The states have the names of other

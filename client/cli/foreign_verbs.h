@@ -8,7 +8,7 @@
 // or be another program's name for the command.
 namespace ampd::client {
 
-// Returns the commands whose name is `verb`, of all groups and without a group: `ampctl job profile` for "profile".
+// Returns all commands whose name is `verb`, inside and outside of groups: `ampctl job profile` for "profile".
 std::vector<const CLI::App*> CommandsNamed(const CLI::App& root, const std::string& verb);
 
 // Returns the command of `group` that does what `verb` does in other programs: `ampctl checkpoint download` for

@@ -8,7 +8,7 @@
 namespace ampd::client {
 namespace {
 
-// Returns all wordings of a row: with each of the alternatives a|b at each place, the first ones first.
+// Returns all wordings of a row, in which a|b stands for either word: {"get x", "show x"} for "get|show x".
 std::vector<std::string> Wordings(const char* words) {
   std::vector<std::string> wordings = {""};
   for (const absl::string_view place : absl::StrSplit(words, ' ')) {

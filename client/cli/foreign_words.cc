@@ -30,27 +30,27 @@ Words Behind(const Words& typed, size_t num) {
   return Words(typed.begin() + static_cast<std::ptrdiff_t>(std::min(num, typed.size())), typed.end());
 }
 
-// Advice, and the number of typed words that it is for; 0: there is none.
+// Advice on the typed words, and how many of them the table's entry consists of; 0: no entry fits.
 struct Advice {
   std::string text;
   size_t num_words = 0;
 };
 
-// Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. `intro` says
-// what it is for.
+// Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. The advice
+// begins with `intro`, which says what the command does.
 std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
                    const Words& rest) {
   const std::string several = CallsForSeveralJobs(root, command, text, rest);
   return several.empty() ? intro + WithOwnWords(command, text, rest) : several;
 }
 
-// Looks the typed words up in the table of foreign words, and returns what to type instead. If several entries fit
-// equally well, the user may mean any of them, and the advice has all.
+// Looks the typed words up in `table`, and returns what to type instead. If several entries have the same words, the
+// user may mean any of them, and the advice names all of their commands.
 Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group,
                  std::span<const ForeignWord> table = ForeignWords()) {
   Advice advice;
   std::string_view words;
-  std::pair<size_t, size_t> matched;  // the numbers of parts and of fixed words
+  std::pair<size_t, size_t> matched;  // number of all parts, and of fixed words, of the best entry so far
   for (const ForeignWord& word : table) {
     const ForeignEntry entry = EntryOf(word);
     const size_t size = entry.fixed.size() + entry.options.size() + (entry.needs_name ? 1 : 0);
@@ -153,8 +153,8 @@ std::string OfVerbAndThing(const CLI::App& root, const Words& typed) {
   return "";
 }
 
-// Returns the advice on a verb that ampctl has in another group or, if none has it, that does the same as one of
-// ampctl's. Without a group, such a verb most often is meant for jobs.
+// Returns the advice on a verb in the wrong group or without a group. If no group of ampctl has the verb, it may be
+// another program's name for one of ampctl's verbs. Such a verb without a group is most often meant for jobs.
 std::string OfVerb(const CLI::App& root, const std::string& verb, const Words& rest) {
   std::vector<const CLI::App*> commands = CommandsNamed(root, verb);
   for (const CLI::App* group : SubcommandsOf(root)) {
@@ -195,8 +195,8 @@ bool HelpOfOther(const CLI::App& root, const Words& words) {
   return !words.empty() && FindCommand(&root, words, &unknown) == &root;
 }
 
-// Returns the advice on words that ampctl itself would understand, such as `version` after `kubectl`; empty if it would
-// not.
+// Returns the advice on words that are a command of ampctl itself, such as `version` after `kubectl`. Empty if they are
+// none.
 std::string OfOwnCommand(const CLI::App& root, const Words& typed) {
   const ReadWords read = Read(root, typed);
   if (!typed.empty() && typed[0] == "help" && HelpOfOther(root, Behind(typed, 1))) {
@@ -249,8 +249,8 @@ std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
   return absl::StrContains(advice, ": ampctl job ") ? advice : "";
 }
 
-// Returns the advice on a job's name in front of the verb, such as `job mlp logs`. A word that is nearly one of `known`
-// is no name.
+// Returns the advice on a job's name in front of the verb, such as `job mlp logs`. `known` holds names of commands: a
+// word that resembles one of these is a typing error and not a job's name.
 std::string OfNameAndVerb(const CLI::App& root, const Words& typed, const Words& known) {
   const CLI::App* const jobs = GroupNamed(root, "job");
   if (jobs == nullptr || typed.size() < 2 || !Nearest(typed[0], known).empty()) {
@@ -267,7 +267,7 @@ std::string OfNameAndVerb(const CLI::App& root, const Words& typed, const Words&
   return DidYouMean(root, *command, rest);
 }
 
-// ForeignWordAdvice without what the options are about that the advice leaves out.
+// Returns the advice of ForeignWordAdvice without its end, which names the options that the advice leaves out.
 std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
   if (Words repeated = RepeatedBy(root, rest); group.empty() && !repeated.empty()) {
     repeated.push_back("--watch");

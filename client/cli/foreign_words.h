@@ -12,7 +12,7 @@ namespace ampd::client {
 struct ForeignWord {
   std::string words;    // what the user types after "ampctl"
   const char* row;      // the row of the table that the words come from (foreign_word_tables.h)
-  const char* purpose;  // what it is for: "list jobs"
+  const char* purpose;  // what the user wants to do: "list jobs"
   const char* command;  // the command that does it; empty: there is none, and `purpose` is the whole answer
 };
 

@@ -127,7 +127,7 @@ std::string OptionsLeftOut(const std::vector<std::string>& words) {
     if (is_task && IsInRow(words[num_programs], "scancel|squeue|sacct|scontrol") && told.insert(kAboutArrays).second) {
       absl::StrAppend(&result, "; ", words[i].substr(task), " is left out: ", kAboutArrays);
     }
-    i += option == "-S" ? 1 : 0;  // Slurm's order -p is the option's value.
+    i += option == "-S" ? 1 : 0;  // In Slurm's `-S -p`, -p is the value of -S.
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// Answers to options, and to words behind a command, that nothing of ampctl replaces.
+// Answers to options, and to words after a command, for which ampctl has no replacement.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -35,8 +35,8 @@ constexpr char kLogTimes[] = "leave it out: the lines of the log have the time i
 constexpr char kJq[] =
     "leave it out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
 
-// An option, or a word after a command, that nothing of ampctl replaces, and what to do. % stands for the option's
-// value.
+// An option, or a word after a command, for which ampctl has no replacement, and the sentence that says what to do. %
+// stands for the option's value.
 constexpr struct {
   const char* command;
   const char* foreign;

@@ -83,7 +83,7 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--") {
-      break;  // A command of its own follows, as in `exec x -- ls`.
+      break;  // The words after -- are a command to execute, as in `exec x -- ls`.
     }
     const bool is_folder = (word == "." || word == "..") && PathOf(command).starts_with("job ");
     if (NeedsNoQuotes(word) && !is_folder) {
@@ -178,7 +178,7 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
     return;
   }
   if (placeholder.starts_with("ID@") && !absl::StrContains(own->names.front(), "@")) {
-    absl::StrAppend(&own->names.front(), placeholder.substr(2));  // ID@best
+    absl::StrAppend(&own->names.front(), placeholder.substr(2));  // x becomes x@best.
   }
   const auto end = takes_all ? own->names.end() : own->names.begin() + 1;
   result->insert(result->end(), own->names.begin(), end);
@@ -283,7 +283,7 @@ std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std
 }
 
 std::string OwnValue(const CLI::App& command, const std::string& option, const std::vector<std::string>& words) {
-  const std::string written = option + " ";  // As RewrittenOption writes it: with its value.
+  const std::string written = option + " ";  // RewrittenOption returns an option and its value in one text.
   for (const OwnWords::Option& own : ReadOwnWords(command, words).options) {
     if (own.option != nullptr && own.option == OwnOption(command, option)) {
       return own.value;

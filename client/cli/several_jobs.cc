@@ -45,8 +45,8 @@ std::string InTenantOf(const CLI::App& root, const Words& rest, const std::strin
   return result;
 }
 
-// Whether the word may be the name of what the command is for. Other programs have settings behind a name, such as
-// key=value:NoSchedule, and numbers behind a worker.
+// Whether the word may name a job or worker that the command takes. A setting after a name, such as
+// key=value:NoSchedule, is no name. Nor is a number, except for a job.
 bool MayBeName(const CLI::App& command, const std::string& word) {
   const bool is_number = std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
   return word.find_first_of("=:") == std::string::npos && (!is_number || PathOf(command).starts_with("job "));
@@ -111,7 +111,8 @@ std::string AnswerToSelection(const std::string& command, const std::string& opt
                                      [&command](const char* verb) { return command == absl::StrCat("job ", verb); });
   const std::string selection = option == "--filter" ? absl::StrCat("--filter ", NeedsNoQuotes(value) ? value : "TERMS")
                                                      : RewrittenOption("job list", option, value);
-  const bool has_own_meaning = !RewrittenOption(command, option, value).empty();  // `job wait --state running`
+  // In `job wait --state running`, the option selects no jobs.
+  const bool has_own_meaning = !RewrittenOption(command, option, value).empty();
   if (!takes_ids || has_own_meaning || !selection.starts_with("--filter ")) {
     return "";
   }

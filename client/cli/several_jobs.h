@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-// Answers for jobs that no single call of a command names.
+// Answers to a user who names several jobs in a way that a command does not accept.
 namespace ampd::client {
 
-// Returns what the user's words demand that no single call of `command` does: the option --all, `-u ann` in place of
-// ids, or several jobs for a command that shows one. Empty: there is no such demand. `text` is a call of the command,
-// and `rest` has the user's words. REQUIRES: `root` is ampctl itself.
+// Returns what to type if the user's words in `rest` name several jobs in one of three ways: by the option --all, by
+// `-u ann` in place of ids, or by several ids for a command that takes one. Empty if they don't. `text` is a call of
+// `command`. REQUIRES: `root` is ampctl itself.
 std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, const std::string& text,
                                 const std::vector<std::string>& rest);
 

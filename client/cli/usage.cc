@@ -252,7 +252,7 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
   std::vector<std::string> rest(first, words.end());
   std::erase_if(rest, [](const std::string& word) { return word == "--help"; });
   if (PathOf(group).empty() && std::find(first, words.end(), "--") == words.end()) {
-    rest.insert(rest.end(), words.begin(), first);  // Options, and their values.
+    rest.insert(rest.end(), words.begin(), first);  // Moves the options in front of the unknown word behind it.
   }
   if (const std::string advice = AdviceOnWords(group, rest); !advice.empty()) {
     WriteMessage(absl::StrCat(no_command, advice, "\n"));

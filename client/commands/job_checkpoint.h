@@ -27,8 +27,9 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
 // it is the newest. NOT_FOUND (reason CHECKPOINT_NOT_FOUND) if the job does not have the checkpoint.
 absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobCheckpoint& wanted);
 
-// Returns the end of the message that a checkpoint is missing, with the steps of the given ones: "; it has those of the
-// steps 100 and 200". Names only the first and the last step if there are many. Empty if there is no checkpoint.
+// Returns the end of the message that a checkpoint is missing. It names the steps of `checkpoints`, those that exist:
+// "; it has those of the steps 100 and 200". Names only the first and the last step if there are many. Returns "" if
+// there are no checkpoints.
 std::string StepsText(const std::vector<v1::Checkpoint>& checkpoints);
 
 // A checkpoint with the job that saved it.

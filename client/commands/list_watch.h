@@ -30,7 +30,7 @@ absl::Status CheckListWatch(const ListWatchOptions& options);
 struct ListReading {
   struct Entry {
     std::string id;
-    std::string state;  // A text that differs from the previous reading's if the change is worth a line.
+    std::string state;  // If this text differs from that of the previous reading, the item is printed again.
     ItemText text;
   };
   std::vector<Entry> entries;

@@ -105,14 +105,15 @@ void SetNoise(std::optional<Difference>* difference, std::optional<double> noise
   }
 }
 
-// Returns by how much the run's loss has fallen.
+// Returns the distance from the run's first loss to the mean loss of its tail.
 std::optional<double> Fall(const RunFacts& run) {
   return run.loss_tail.has_value() && !run.losses.empty()
              ? std::optional(std::abs(run.losses.front().value - run.loss_tail->level))
              : std::nullopt;
 }
 
-// Sets the noise of the differences from single runs, for policies that share fewer than two seeds.
+// Sets the noise of the differences for policies that share fewer than two seeds. It comes from the noise within single
+// runs.
 void SetNoiseWithinRuns(const PolicyRuns& policy, const PolicyRuns& baseline, PolicyDifference* difference) {
   const std::optional<double> loss_noise = MeanIn(baseline.Counted(), TailNoise);
   SetNoise(&difference->train_loss, loss_noise, loss_noise);

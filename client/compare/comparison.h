@@ -44,7 +44,7 @@ struct PolicyDifference {
   std::optional<Difference> train_loss;
   std::optional<Difference> eval_loss;
   std::optional<Difference> eval_accuracy;
-  std::optional<double> peak_memory;  // Share of the baseline's memory.
+  std::optional<double> peak_memory;  // Share of the baseline's memory: 0.1 means 10% more memory.
   int num_pairs = 0;                  // Number of seeds with which both policies ran.
 };
 
@@ -53,8 +53,8 @@ struct PolicyDifference {
 //
 //   training loss   2 sqrt(2) times the noise of the baseline's smoothed loss in its tail. The baseline's noise stands
 //                   for that of both runs, so that strong noise in the policy's loss does not hide a difference.
-//   accuracy        the sampling error of two shares of num_eval_samples samples
-//   time            twice the noise of both paces
+//   accuracy        twice the combined sampling error of both accuracies, from num_eval_samples samples each
+//   time            twice the combined noise of both paces
 //   evaluation loss not known
 //
 // In both cases, a difference of the training loss counts as noise if it is below a ten-thousandth of the fall of the

@@ -69,7 +69,7 @@ std::string Colour(size_t policy) { return absl::StrCat("var(--s", policy % kNum
 // Returns a bar chart of one value, with a bar for each policy; "" if the value was not measured for all policies.
 std::string Bars(const Comparison& comparison, const std::string& title, std::optional<double> RunFacts::*value,
                  std::string (*text)(double)) {
-  const bool is_time = value == &RunFacts::step_seconds;  // Only the times of emulated formats are wrong.
+  const bool is_time = value == &RunFacts::step_seconds;  // Emulation changes only times, so only they are marked.
   double most = 0;
   for (const PolicyRuns& policy : comparison.policies) {
     if (!policy.MeanOf(value).has_value()) {

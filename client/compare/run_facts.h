@@ -58,7 +58,7 @@ struct RunFacts {
   std::optional<double> mean_memory_bytes;
   std::optional<double> peak_memory_bytes;
   std::optional<double> energy_joules;
-  std::optional<double> flops_per_second;  // rate of FinalMetrics.flops_per_step while steps ran
+  std::optional<double> flops_per_second;  // FLOPs per second while steps ran, from FinalMetrics.flops_per_step
   std::optional<double> mfu;
 
   std::vector<CurvePoint> losses;  // in the order of the steps, skipped steps included

@@ -39,8 +39,8 @@ std::vector<double> Smoothed(const std::vector<double>& values, double weight = 
 // The end of a loss curve: its last fifth, but at least 10 points.
 struct Tail {
   double level = 0;  // Mean of the losses. NaN if half of them or more are not finite.
-  // Standard deviation of the smoothed losses around their least-squares line. The line excludes a steady fall of the
-  // loss from the noise.
+  // Standard deviation of the smoothed losses around their least-squares line. A steady fall of the loss follows this
+  // line, so it does not count as noise.
   double noise = 0;
 };
 

@@ -23,7 +23,7 @@ constexpr int kRight = 16;
 constexpr int kTop = 12;
 constexpr int kBottom = 44;
 constexpr double kRoomBelow = 0.04;  // Share of the height that is free below the lowest point.
-constexpr double kMostRise = 1.5;    // A line is cut above this many times the highest value with which a line begins.
+constexpr double kMostRise = 1.5;    // Lines are cut above this multiple of the highest of their first values.
 
 // The mapping from steps and values to pixels.
 struct Frame {

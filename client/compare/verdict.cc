@@ -221,7 +221,7 @@ void WarnOfUnequalTimes(const std::vector<PolicyRuns>& policies, Verdict* verdic
 
 // Warns if the runs are too short for their losses to be compared.
 void WarnOfShortRuns(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
-  constexpr int64_t kFewest = 20;  // The tail of a loss curve needs as many.
+  constexpr int64_t kFewest = 20;  // With fewer steps, TailOf finds no tail of the loss curve.
   int64_t num_steps = kFewest;
   for (const PolicyRuns& policy : policies) {
     for (const RunFacts& run : policy.Counted()) {

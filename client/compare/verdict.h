@@ -23,7 +23,7 @@ enum class Standing {
 
 struct PolicyVerdict {
   Standing standing = Standing::kUnknown;
-  PolicyDifference difference;  // Empty for the baseline, and if there is no baseline.
+  PolicyDifference difference;  // All values are unset for the baseline, and if there is no baseline.
   bool same_device = true;      // Whether the policy had the baseline's kinds of devices and numbers of threads.
   // Whether the policy takes less time than the baseline, by more than the noise and by at least kLeastTimeGain. False
   // if the times are not comparable, because formats are emulated or the device is not the baseline's.
@@ -43,7 +43,7 @@ struct Verdict {
   std::string choice;  // The first sentence: which policy to choose, and what it gains.
   std::string reason;  // The second sentence: why its results can be trusted, or why no other policy is chosen.
   std::string basis;   // The source of the intervals: repeats, or the noise within one run.
-  std::vector<std::string> notes;     // Trades and exceptions, one sentence each.
+  std::vector<std::string> notes;     // Trade-offs and exceptions, one sentence each.
   std::vector<std::string> warnings;  // Why the comparison may mislead, one sentence each.
 };
 

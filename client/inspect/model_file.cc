@@ -54,8 +54,8 @@ std::string BatchOf(const ExportedProgram& program) {
   return "";
 }
 
-// Returns a size as text: "B", "4*B", "28". B is the batch size. A size that the import would reject has the text of
-// the file.
+// Returns a size as text: "B", "4*B", "28". B is the batch size. A size that the import would reject is shown as the
+// file has it.
 std::string SizeText(const ExportedSize& size, const std::string& batch) {
   if (size.symbol.empty()) {
     return size.unknown.empty() ? absl::StrCat(size.factor) : size.unknown;
@@ -289,8 +289,8 @@ absl::StatusOr<ExportedModel> ReadModel(UniqueFd file) {
   return model;
 }
 
-// Converts an error of a local file. The code of the result is never UNAVAILABLE, because ampctl would report this as a
-// server that can't be reached.
+// Converts an error of a local file. The code of the result is never UNAVAILABLE, because ampctl would then report that
+// the server can't be reached.
 absl::Status FileError(const std::string& path, const absl::Status& error) {
   const std::string message = absl::StrCat(path, ": ", error.message());
   return absl::IsUnavailable(error) ? absl::InternalError(message) : absl::DataLossError(message);

@@ -28,10 +28,10 @@ using google::protobuf::OneofDescriptor;
 
 constexpr char kDuration[] = "google.protobuf.Duration";
 constexpr char kNameOption[] = "--name";
-constexpr char kSetOption[] = "--set ";  // What the place of an override begins with, in spec_override.cc.
+constexpr char kSetOption[] = "--set ";  // The beginning of an override's SourceMark::source (spec_override.cc).
 
 // The path of a field in two forms: `shown` has the names that the user types, and is for messages; `proto` has the
-// names of the proto's fields, and is the key of the field's line and column in JobFile::marks.
+// names of the proto's fields. Both are keys of JobFile::marks.
 struct FieldPath {
   std::string shown;
   std::string proto;
@@ -86,7 +86,7 @@ class SpecFiller {
  private:
   static std::string Shown(const FieldPath& path) { return path.shown.empty() ? "the job file" : path.shown; }
 
-  // Records the place under both names of the field, because the server's errors have the name that users know.
+  // Records the place under both forms of the path, because the server's errors use the form that users know.
   void SetMark(const FieldPath& path, const SourceMark& mark) {
     file_->marks[path.proto] = mark;
     file_->marks[path.shown] = mark;
@@ -98,8 +98,8 @@ class SpecFiller {
         {std::move(mark), std::move(field), std::move(message), std::move(nearest), std::move(allowed)});
   }
 
-  // Returns the text without the quotes around it, if the field accepts it then; otherwise empty. An override takes
-  // quotes as a part of the text.
+  // Returns the text without the quotes around it if the field accepts the bare text; otherwise "". In an override,
+  // quotes are a part of the text.
   static std::string WithoutQuotes(const std::string& text, const FieldDescriptor& field, Message* message) {
     const bool is_quoted =
         text.size() > 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
@@ -285,7 +285,7 @@ class SpecFiller {
   const YamlNode& root_;
 };
 
-// Reports an override of the field `name`, which the option --name sets.
+// Reports a problem if an override also sets the field `name`. REQUIRES: the option --name was given.
 void CheckNameIsGivenOnce(const YamlNode& root, std::vector<Problem>* problems) {
   for (const YamlEntry& entry : root.entries) {
     if (entry.key == "name" && entry.mark.source.starts_with(kSetOption)) {
@@ -305,7 +305,8 @@ void SetName(const std::string& name, YamlNode* root) {
   root->entries.insert(root->entries.begin(), {"name", mark, {YamlNode::Kind::kScalar, mark, name, true, {}, {}}});
 }
 
-// Whether the tree is what `ampctl job show -o json` or yaml prints: a job with its spec, its state and more.
+// If the tree is the output of `ampctl job show -o json` or `-o yaml`, which has an id and a state besides the spec,
+// returns the entry "spec"; otherwise null.
 const YamlEntry* SpecOfShownJob(const YamlNode& root) {
   const auto named = [&root](const char* name) {
     return std::find_if(root.entries.begin(), root.entries.end(),
@@ -317,7 +318,7 @@ const YamlEntry* SpecOfShownJob(const YamlNode& root) {
   return is_job ? &*spec : nullptr;
 }
 
-// Reads the file as ReadJobFile does, but explains no look-alikes.
+// Does the work of ReadJobFile, except for characters that only look like ASCII.
 JobFile ReadText(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                  const std::string& name) {
   JobFile file;

@@ -43,8 +43,8 @@ std::vector<std::string> NamesOf(const Entries& entries) {
   return names;
 }
 
-// Returns the fields `mean` and `std`, by which pixels are mapped to numbers from -1 to 1; a GAN's generator makes
-// images in that range. For an exported model, the numbers are from 0 to 1.
+// Returns the fields `mean` and `std`. They map pixels to numbers from 0 to 1 for an exported model, and from -1 to 1
+// for other models. A GAN needs the latter, because its generator makes images in this range.
 std::string MappingFor(const std::string& model, const std::string& data) {
   if (model == "exported") {
     return "mean: [0]                   # pixels become (value / 255 - mean) / std; one number, or one per channel\n"

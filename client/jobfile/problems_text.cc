@@ -14,7 +14,7 @@ namespace ampd::client {
 namespace {
 
 constexpr size_t kMaxProblemsShown = 20;
-constexpr size_t kMaxProblemsBytes = 3072;  // No further problem is shown after so many bytes.
+constexpr size_t kMaxProblemsBytes = 3072;  // After this many bytes, no further problem is shown.
 
 std::string AllowedText(const std::vector<std::string>& allowed) {
   constexpr size_t kMaxShown = 24;

@@ -46,8 +46,8 @@ std::string LettersOf(std::string_view text) {
   return letters;
 }
 
-// Returns the second of the pair whose first is `word`; empty if there is none. Upper and lower case and separators,
-// such as - and _, are ignored.
+// Returns the second text of the pair whose first text equals `word`; "" if there is none. Ignores case and separators
+// such as - and _.
 template <size_t kSize>
 std::string Translated(std::string_view word, const std::pair<const char*, const char*> (&words)[kSize]) {
   const std::string letters = LettersOf(word);

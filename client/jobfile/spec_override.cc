@@ -24,7 +24,7 @@ constexpr size_t kMaxOverrideDepth = 16;
 constexpr size_t kMaxMeant = 60;       // most bytes of a suggestion
 constexpr size_t kMaxShownPath = 300;  // most bytes of a path in messages
 
-// The place of a --set in messages. No file has this name.
+// The beginning of an override's place in messages: "--set train.steps". A place in a file never begins so.
 constexpr char kSet[] = "--set ";
 
 // One word of a path: "module_rules[0]".
@@ -107,8 +107,8 @@ class Walk {
   std::string path_;  // path of the node that ChildOf returned last
 };
 
-// Removes the members of `node` that `field` excludes. One that another override has set is a problem, because the user
-// asked for both.
+// Removes the members of `node` that are in the same oneof as `field`. If another override has set such a member, this
+// is a problem, because the user asked for both.
 void Walk::RemoveAlternatives(YamlNode* node, const Descriptor& type, const FieldDescriptor& field) {
   const auto is_excluded = [&](const YamlEntry& entry) {
     const FieldDescriptor* const other = FindField(type, entry.key);

@@ -37,9 +37,9 @@ struct AppliedOverrides {
 // Applies an assignment "path=value" (precision.preset=fp16, model.lenet.widths=[32,64],
 // precision.module_rules[0].compute=fp32) to `root`, the YAML tree of a message of `type`. Creates missing nodes on the
 // path. Setting a member of a oneof removes the other members. If the value replaces a mapping, fields that the new
-// value lacks are removed. Removed fields of the file are added to `applied.replaced`. It is a problem if an earlier
-// override set a removed member, or the value or a part of it. The position of the new value is "--set path". An
-// unknown field is added to the tree too; the reader of the tree reports it later.
+// value lacks are removed. Removed fields of the file are added to `applied.replaced`. If an earlier override has set a
+// removed member, or this value or a part of it, a problem is added to `applied.problems`. The position of the new
+// value is "--set path". An unknown field is added to the tree too; the reader of the tree reports it later.
 void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
                    const AppliedOverrides& applied);
 

@@ -12,7 +12,7 @@ namespace ampd::client {
 std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& points);
 
 // The headings and rows of `job points -o csv`. Each step has a row. If there was an evaluation at this step, the row's
-// columns eval_* are filled. An evaluation at a step without a row has its own row, behind the steps of its segment.
+// columns eval_* are filled. An evaluation at a step without a row has its own row, after the steps of its segment.
 // Each phase of a step, except the first, has two columns.
 std::vector<std::string> PointsCsvHeadings(const v1::ListMetricPointsResponse& points);
 std::vector<std::vector<std::string>> PointsCsvRows(const v1::ListMetricPointsResponse& points);

@@ -11,11 +11,11 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Returns whether the worker has reported since the server started. Before its first report, the server does not know
-// the worker's free memory either.
+// Returns whether the worker has reported since the server started. If not, the server does not know the free memory of
+// the worker's devices.
 bool HasReported(const v1::Worker& worker) { return worker.last_report_time().seconds() > 0; }
 
-// Returns the cells after the worker's name: its state and the time of its last report.
+// Returns the first cells of a worker's row: its name, its state, its number of jobs, and the age of its last report.
 Row WorkerRow(const v1::Worker& worker, absl::Time now) {
   const absl::Time reported =
       absl::FromUnixSeconds(worker.last_report_time().seconds()) + absl::Nanoseconds(worker.last_report_time().nanos());

@@ -33,8 +33,8 @@ absl::Status BadFile(const std::string& message) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_CONTEXT_FILE", message);
 }
 
-// Returns the path of the user's file of contexts. An error if HOME is the root folder, which it is for users without a
-// home.
+// Returns the path of the user's file of contexts. Returns an error if HOME is "/", as it is for users without a home
+// folder.
 absl::StatusOr<std::string> ContextsPath() {
   const std::string config = Environment("XDG_CONFIG_HOME");
   if (config.starts_with('/')) {
@@ -325,8 +325,8 @@ absl::StatusOr<ResolvedAddress> ResolveAddress(const std::string& flag) {
   }
   AMPD_ASSIGN_OR_RETURN(ResolvedAddress server,
                         Named(std::string(absl::StripAsciiWhitespace(*project)), kProjectContext));
-  // The token, the files and the tenant that environment variables name are for another server than that of `ampctl
-  // dev`.
+  // Ignore the token, the files and the tenant that environment variables name: they are not for the server of
+  // `ampctl dev`.
   server.defaults.reads_environment = false;
   server.tenant = "";
   return server;

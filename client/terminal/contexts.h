@@ -35,7 +35,7 @@ absl::StatusOr<Contexts> ReadContexts();
 // Writes the user's file of contexts. Returns the errors of ReadContexts, and an error if the file cannot be written.
 absl::Status WriteContexts(const Contexts& contexts);
 
-// Returns the path of a file of ampctl in the folder of the user's file of contexts. Creates the folder if it is
+// Returns the path of the file `name` in the folder that has the user's file of contexts. Creates the folder if it is
 // missing. Returns the errors of ReadContexts.
 absl::StatusOr<std::string> PathBesideContexts(const std::string& name);
 

@@ -6,7 +6,7 @@ namespace ampd::client {
 
 // What to type in place of a command of another program.
 struct ForeignAnswer {
-  const char* purpose;  // what it is for: "list jobs"
+  const char* purpose;  // what the user wants to do: "list jobs"
   // The command to type after "ampctl". In it, ID, NAME and FILE stand for the user's own words. If it is empty, there
   // is no such command, and `purpose` is the whole answer.
   const char* command;

@@ -35,7 +35,7 @@ struct CreateOptions {
   std::string out;
 };
 
-// `tenant` is the value of --tenant. A tenant of the current context does not apply to tokens of other people.
+// `tenant` is the value of --tenant. The current context's tenant is not used: a token is usually for another person.
 v1::CreateTokenRequest RequestOf(const CreateOptions& options, const std::string& tenant) {
   v1::CreateTokenRequest request;
   request.set_tenant(tenant);
@@ -48,8 +48,8 @@ v1::CreateTokenRequest RequestOf(const CreateOptions& options, const std::string
   return request;
 }
 
-// Creates the file for the secret, which only its owner may read. Call it before creating the token: otherwise the
-// token's secret would be lost if the file cannot be written.
+// Creates the file for the secret, which only its owner may read. Call it before creating the token: the server sends
+// the secret only once, so the secret would be lost if the file could not be created.
 absl::StatusOr<UniqueFd> CreateSecretFile(const std::string& path) {
   if (const absl::Status writable = CheckOutputFile(path, /*replace=*/false); !writable.ok()) {
     return absl::IsAlreadyExists(writable) ? absl::AlreadyExistsError(path + " exists; name another file") : writable;

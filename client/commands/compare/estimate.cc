@@ -45,7 +45,7 @@ PolicyEstimate EstimateUnder(JobClient* client, const v1::JobSpec& spec, const s
   return {policy, checked->spec(), client->EstimateJob(checked->spec())};
 }
 
-// Whether the job fits, such as "yes", and the largest batch that fits, such as "512 on w1/cpu (8.0 GiB)".
+// Two texts: whether the job fits, such as "yes", and the largest batch that fits, such as "512 on w1/cpu (8.0 GiB)".
 struct FitText {
   std::string fits;
   std::string largest_batch;

@@ -42,8 +42,8 @@ struct PolicyJob {
   JobClient::Retry retry;
 };
 
-// Reads the job file for `command`, such as "ampctl compare", connects to the server, and uploads a local model file
-// (with `dry_run`, see UploadLocalModel).
+// Reads the job file for `command`, such as "ampctl compare", connects to the server, and uploads a local model file.
+// With `dry_run`, uploads nothing (see UploadLocalModel).
 OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, const std::string& command,
                                     bool dry_run);
 

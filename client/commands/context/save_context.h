@@ -22,9 +22,9 @@ absl::Status CheckNamedServer(const std::string& name, const NamedServer& server
 // Returns the error that no context has the name. The error suggests the most similar name if one is similar.
 absl::Status NoContext(const Contexts& contexts, const std::string& name);
 
-// Deletes the token file that `ampctl login` wrote for the context `name`, and prints a message. `before` is the
-// context before its change or removal. Keeps the file if `before` uses another token file, or if a context of `now`
-// still uses it.
+// Deletes the token file that `ampctl login` wrote for the context `name`, and prints a message. `before` is this
+// context before its change or removal, and `now` has all contexts after it. Does nothing if `before` did not use this
+// token file, or if a context in `now` still uses it.
 void ForgetToken(const Session& session, const std::string& name, const NamedServer& before, const Contexts& now);
 
 // Saves the server as the context `name` and prints what has changed. Makes it the current context if `use` is true or

@@ -85,8 +85,8 @@ std::string UnknownMemory(const v1::JobSpec& spec, const absl::Status& status) {
              : absl::StrCat("Memory of a step: unknown; ", Printable(std::string(status.message())));
 }
 
-// Prints the memory of a step as comments, below the spec's YAML. `notes_no_worker`: whether to note that no worker can
-// run the job, because an older server has not said why.
+// Prints the memory of a step as comments, below the spec's YAML. `notes_no_worker`: whether to print a note if no
+// worker can run the job. An older server needs this note, because it does not report why the job would wait.
 void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec& spec, bool notes_no_worker) {
   const auto estimate = client->EstimateJob(spec);
   if (!estimate.ok()) {

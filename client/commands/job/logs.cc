@@ -70,7 +70,7 @@ class LogsView {
   const LogsOptions& options_;
   const Patience patience_;
   std::optional<LogSince> since_;
-  bool answered_ = false;  // whether the server has answered; if so, wait for it if the connection is lost
+  bool answered_ = false;  // whether the server has answered; if true, reconnect after a lost connection
   bool empty_ = true;
   bool printed_ = false;
 };

@@ -38,8 +38,8 @@ void NameAsLocal(const LocalModel& model, std::vector<FieldViolation>* violation
   }
 }
 
-// Returns a note for each part of the file that an override replaced. The error may concern the rest of the file, which
-// may suit only the replaced part.
+// Returns a note for each part of the file that an override replaced. An override may be the cause of an error, because
+// the rest of the file may suit only the part that was replaced.
 std::vector<std::string> NotesOn(const JobFile& file) {
   std::vector<std::string> notes;
   for (const Replacement& replacement : file.replaced) {

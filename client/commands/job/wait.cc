@@ -26,7 +26,7 @@ struct WaitOptions {
   std::vector<std::string> ids;
   absl::Duration timeout = absl::InfiniteDuration();
   std::optional<absl::Duration> retry_for;
-  std::string state;  // "RUNNING" or "PAUSED": waits until the jobs have reached this state; empty: until they ended
+  std::string state;  // wait until each job is in this state, "RUNNING" or "PAUSED"; empty: until each job has ended
 };
 
 std::vector<std::string> StatesToWaitFor() { return {"RUNNING", "PAUSED"}; }
@@ -94,9 +94,9 @@ absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job
           id));
 }
 
-// Returns the job if it has ended or reached the wanted state by now, although no message said so within the time
-// limit, as with `--timeout 0s`. Otherwise prints the error that the time is over, and returns the exit code. `state`
-// is the last state that a message named.
+// Asks for the job once more at the time limit, because with `--timeout 0s` no message has arrived by then. Returns the
+// job if it has ended or reached the wanted state. Otherwise prints the error that the time is over, and returns the
+// exit code. `state` is the last state that a message named.
 OrExitCode<v1::Job> JobAtTimeout(Session* session, JobClient* client, const std::string& id, const WaitOptions& options,
                                  v1::Job::State state) {
   const auto job = client->GetJob(id);

@@ -9,8 +9,8 @@
 
 namespace ampd::client {
 
-// Waits for the attempts of one job, and prints to stderr what it waits for. After the server's first answer, it waits
-// for a lost server as long as `patience.after_loss` says. Single-threaded.
+// Waits for the attempts of one job, and prints to stderr what it waits for. Once the server has answered, every later
+// wait tries for `patience.after_loss` to reach the server. Single-threaded.
 class AttemptWait {
  public:
   AttemptWait(Session* session, JobClient* client, std::string id, Patience patience)
