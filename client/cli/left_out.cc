@@ -18,7 +18,7 @@ constexpr char kAboutQueue[] = "the server has one queue, without partitions and
 constexpr char kAboutAccounts[] = "ampd has no accounts to charge; the option --tenant NAME names a tenant";
 constexpr char kAboutColumns[] = "columns cannot be chosen; -o wide has more, and -o json has everything";
 constexpr char kAboutTemplates[] = "ampctl has no templates; jq reads what -o json prints";
-constexpr char kAboutOrder[] = "its fields are not those of the option --sort FIELD";
+constexpr char kAboutOrder[] = "the option --sort FIELD has other fields";
 constexpr char kAboutTimes[] = "lists have no filter by time; -o json has the times of each job";
 constexpr char kAboutWorkers[] = "ampctl lists all workers with their states";
 constexpr char kAboutMail[] = "the server sends no mail; a script can wait for the job with ampctl job wait ID";
@@ -59,7 +59,7 @@ constexpr struct {
     {"sacct", "-S|--starttime|-E|--endtime", kAboutTimes},
     {"sinfo", "-n|--nodes|-t|--states", kAboutWorkers},
     {"sinfo", "-r|--responding|-d|--dead", kAboutWorkers},
-    {"squeue", "-R|--reservation", "workers are not reserved"},
+    {"squeue", "-R|--reservation", "workers can't be reserved"},
     {"scancel|bkill", "-s|--signal", "a job gets no signals"},
     {"sbatch|srun|salloc", "-N|--nodes|-n|--ntasks|--ntasks-per-node", kAboutOneDevice, IsMoreThanOne},
     {"sbatch|srun|salloc", "-G|--gpus|--gres|--gpus-per-node|--gpus-per-task", kAboutOneDevice, IsMoreThanOne},

@@ -30,7 +30,7 @@ constexpr char kThenWait[] = "to wait until it has ended: ampctl job wait ID";
 constexpr char kNoGrace[] = "leave it out: ampctl job delete deletes at once, and only a job that has ended";
 constexpr char kDrainsAll[] = "leave it out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
 constexpr char kOneProgram[] = "leave it out: a job has one program, the trainer";
-constexpr char kLogTimes[] = "leave it out: the lines of the log have the time in front";
+constexpr char kLogTimes[] = "leave it out: each line of the log begins with its time";
 
 constexpr char kJq[] =
     "leave it out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
@@ -65,7 +65,7 @@ constexpr struct {
     {"job submit", "--learning-rate",
      "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
     {"job submit", "--array",
-     "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE"},
+     "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE"},
     {"job cancel", "--yes", "leave it out: ampctl job cancel asks no question"},
     {"job cancel", "-y", "leave it out: ampctl job cancel asks no question"},
     {"job cancel", "--force", "leave it out: ampctl job cancel asks no question"},
@@ -162,7 +162,7 @@ constexpr struct {
 
 std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value) {
   if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
-    return "leave it out: no command says more with it; to see the version: ampctl version";
+    return "leave it out: no command prints more with it; to see the version: ampctl version";
   }
   const bool counts_devices = option == "--gpus" || option == "--gres" || option == "--devices";
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {

@@ -30,8 +30,8 @@ constexpr char kExamples[] =
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
     "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes\n"
-    "The files docs/... that ampctl names are in ampd's source and, without docs/, in /usr/share/doc/ampd-doc of the "
-    "package ampd-doc";
+    "Files that ampctl names as docs/... are in ampd's source. The package ampd-doc installs them in "
+    "/usr/share/doc/ampd-doc";
 
 constexpr char kEverywhere[] =
     "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, -o FORMAT, "

@@ -245,7 +245,7 @@ std::vector<std::string> NotMeasured(const Comparison& comparison) {
     texts.emplace_back("largest batch (the server gave no estimate)");
   }
   if (!AnyHas(comparison, [](const PolicyRuns& policy) { return policy.MeanLoss(); })) {
-    texts.emplace_back("training loss (it takes at least 20 steps, of which each has one loss)");
+    texts.emplace_back("training loss (it needs at least 20 steps that have one loss each)");
   }
   if (!AnyHas(comparison, MeanOf(&RunFacts::eval_loss))) {
     texts.emplace_back("accuracy (the jobs have no evaluation data)");

@@ -164,8 +164,9 @@ std::string BasisText(const std::vector<PolicyRuns>& policies, const Verdict& ve
                       has_loss ? absl::StrCat("for the training loss from the smoothed losses in the last fifth of ",
                                               policies[*verdict.baseline].name, ", ")
                                : "",
-                      "for the accuracy from the number of evaluation samples, for the time from the ten tenths of "
-                      "each run. It does not contain what another seed would change; for that, use --repeats.");
+                      "for the accuracy from the number of evaluation samples, for the time from ten equal parts of "
+                      "each run. Other seeds may change the results by more than this noise; to measure that, use "
+                      "--repeats.");
 }
 
 // Returns the advantages of a policy as clauses: "31% less time", "40% less peak memory".
@@ -202,16 +203,15 @@ std::string NoteOn(const PolicyRuns& policy, const PolicyVerdict& verdict, const
     case Standing::kLessAccurate:
       return gains.empty() ? absl::StrCat(policy.name, " is less accurate than ", baseline, " (",
                                           ResultsText(verdict.difference), ").")
-                           : absl::StrCat(policy.name, " is a trade: ", absl::StrJoin(gains, " and "), " than ",
+                           : absl::StrCat(policy.name, " is a trade-off: ", absl::StrJoin(gains, " and "), " than ",
                                           baseline, ", but less accurate (", ResultsText(verdict.difference),
                                           "). Take it only if that accuracy is good enough.");
     case Standing::kMoreAccurate:
       return absl::StrCat(policy.name, " is more accurate than ", baseline, " (", ResultsText(verdict.difference),
                           ").");
     case Standing::kUnknown:
-      return absl::StrCat(
-          "Whether ", policy.name, " is as accurate as ", baseline,
-          " is not known: it takes at least 20 steps, or an accuracy, to compare one run with another.");
+      return absl::StrCat("Whether ", policy.name, " is as accurate as ", baseline,
+                          " is not known: a comparison needs runs of at least 20 steps, or an accuracy.");
     default:
       return "";
   }

@@ -50,9 +50,9 @@ std::string WhyFp32(const ResolvedPolicy& resolved, const graph::Node& node) {
     return "the model asks for it, by a dtype that it names or by torch.autocast(enabled=False)";
   }
   return resolved.op_list == precision::OpList::kAmpd
-             ? "sums, exponentials and losses lose too much in fewer bits"
-             : absl::StrCat("the ops of ", std::string(precision::OpListName(resolved.op_list)),
-                            " are assigned this way");
+             ? "sums, exponentials and losses lose too much accuracy in fewer bits"
+             : absl::StrCat("the op list ", std::string(precision::OpListName(resolved.op_list)),
+                            " keeps this op in fp32");
 }
 
 // Adds the ops that compute in fp32 although the policy uses a lower precision for other ops. REQUIRES: the policy was

@@ -5,7 +5,7 @@
 // The answers to commands of other programs for which ampd has no equivalent. Each answer says what ampd has instead.
 namespace ampd::client {
 
-inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing like it (what it has: ampctl --help)", ""};
+inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing similar (to see its commands: ampctl --help)", ""};
 inline constexpr ForeignAnswer kOnlyPriority = {
     "only a job's priority can be changed (ampctl job update ID --priority N); to change more, submit its file with "
     "--set",
@@ -13,11 +13,11 @@ inline constexpr ForeignAnswer kOnlyPriority = {
 inline constexpr ForeignAnswer kOneDevice = {
     "a job runs on one device of one worker; to train more at once, submit more jobs", ""};
 inline constexpr ForeignAnswer kOneJob = {
-    "ampctl submits one job at a time; for one under several policies: ampctl compare -f FILE", ""};
+    "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
-    "no job waits for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
+    "a job can't wait for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
 inline constexpr ForeignAnswer kHoldLater = {
-    "no job is submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
+    "a job can't be submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
 inline constexpr ForeignAnswer kChooseWorker = {
     "a job runs on any worker that fits, or on the one that its file names: submit it with --set "
     "resources.worker=NAME",
@@ -30,7 +30,7 @@ inline constexpr ForeignAnswer kNoServices = {"see the jobs (ampd runs no servic
 inline constexpr ForeignAnswer kNoServing = {
     "ampd serves no models; to make predictions from a file: ampctl job predict --checkpoint ID -f FILE", ""};
 inline constexpr ForeignAnswer kNoImages = {
-    "jobs have no images: a job file names a model and data (ampctl help job-file)", ""};
+    "jobs have no container images: a job file names a model and data (ampctl help job-file)", ""};
 inline constexpr ForeignAnswer kNoSecrets = {
     "jobs have no secrets; a token for the server is made with: ampctl auth token create NAME --role ROLE", ""};
 inline constexpr ForeignAnswer kNoVolumes = {
@@ -40,7 +40,7 @@ inline constexpr ForeignAnswer kNoVolumes = {
 inline constexpr ForeignAnswer kNoLabels = {
     "a job's labels are fields of its file: submit it with --set labels.KEY=VALUE", ""};
 inline constexpr ForeignAnswer kNoName = {
-    "a job keeps its name; to submit it under another: ampctl job submit -f FILE "
+    "a job's name can't be changed; to submit the job under another name: ampctl job submit -f FILE "
     "--name NAME",
     ""};
 inline constexpr ForeignAnswer kNoUndo = {
@@ -66,7 +66,7 @@ inline constexpr ForeignAnswer kNoMachines = {
     "it",
     ""};
 inline constexpr ForeignAnswer kNoReservations = {
-    "workers are not reserved; to let one job go first: ampctl job update ID --priority N", ""};
+    "workers can't be reserved; to let one job go first: ampctl job update ID --priority N", ""};
 inline constexpr ForeignAnswer kNoDataList = {
     "ampctl does not list data sets: a job file names files in the data roots of the workers (docs/data.md)", ""};
 

@@ -4,7 +4,7 @@ namespace ampd::client {
 
 Command AuthCommands() {
   return {.name = "auth",
-          .help = "Show who you are for the server; create, list and revoke tokens",
+          .help = "Show your name and roles on the server; create, list and revoke tokens",
           .commands = {
               WhoAmICommand(),
               {.name = "token",

@@ -144,7 +144,7 @@ Command CreateTokenCommand() {
                         {.name = "--expires",
                          .value = &options->expires,
                          .text = "DURATION",
-                         .help = "When the token ends, from now: 12h, 90d (default: never)"},
+                         .help = "Time until the token expires: 12h, 90d (default: it never expires)"},
                         {.name = "--out",
                          .value = &options->out,
                          .text = "FILE",

@@ -77,7 +77,7 @@ absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server
   }
   if (caller->roles().empty()) {
     return Error(absl::StatusCode::kUnauthenticated, "NO_ROLE",
-                 absl::StrCat(caller->name().empty() ? "the server knows no caller without a token"
+                 absl::StrCat(caller->name().empty() ? "without a token, you have no role on this server"
                                                      : caller->name() + " has no role on this server",
                               "; ask its administrator for a token: ampctl auth token create"));
   }

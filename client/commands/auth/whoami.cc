@@ -66,9 +66,7 @@ int ShowCaller(Session* session) {
 
 Command WhoAmICommand() {
   return {.name = "whoami",
-          .help =
-              "Show who you are for the server, and your roles. A server without access control knows you by no "
-              "name",
+          .help = "Show your name and roles on the server. A server without access control knows you by no name",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .run = ShowCaller};
 }

@@ -216,14 +216,13 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
       {{.name = "--repeats",
         .value = &options->submit.num_repeats,
         .text = "N",
-        .help = "Run each policy N times, with the seeds S, S+1, ..., where S is the file's train.seed (default 1)",
+        .help = "Run each policy N times (default 1), with the seeds S, S+1, ..., where S is the file's train.seed",
         .check = CheckPositiveCount},
        {.name = "--label",
         .value = &options->label,
         .text = "ID",
-        .help = "Print the report of an earlier comparison again. ID is what that comparison printed when it began, "
-                "and the "
-                "label compare=ID of its jobs",
+        .help = "Print the report of an earlier comparison again. ID was printed when that comparison began, and is "
+                "in the label compare=ID of its jobs",
         .check = CheckComparisonId},
        {.name = "--baseline",
         .value = &options->baseline,

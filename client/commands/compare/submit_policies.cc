@@ -28,7 +28,7 @@ absl::Status PinToOnePlace(Session* session, JobClient* client, v1::JobSpec* spe
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Worker> workers, client->ListWorkers());
   const auto place = ChoosePlace(workers, spec->resources());
   if (!place.has_value()) {
-    session->Note("no worker in service has the device that the job needs; the jobs wait for one");
+    session->Note("no available worker has a device that fits the job's resources; the jobs wait for such a worker");
     return absl::OkStatus();
   }
   spec->mutable_resources()->set_worker(place->worker);
@@ -132,8 +132,8 @@ OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOp
   JobClient* const client = *session->Client();
   if (HasOwnPolicy(job.spec) &&
       std::find(job.policies.begin(), job.policies.end(), kFilePolicy) == job.policies.end()) {
-    session->Note(absl::StrCat("the policies replace the whole precision of ", Printable(job.submitted.source),
-                               "; to compare it too, add 'file' to --policies"));
+    session->Note(absl::StrCat("each policy replaces the whole precision of ", Printable(job.submitted.source),
+                               "; to compare that precision too, add 'file' to --policies"));
   }
   if (const absl::Status pinned = PinToOnePlace(session, client, &job.spec); !pinned.ok()) {
     return session->Fail(pinned);

@@ -206,8 +206,8 @@ Command LogsOfJobCommand() {
           {JobId(&options->id),
            {.name = "-f,--follow",
             .value = &options->follow,
-            .help =
-                "Then print each new line until the job ends, over all its runs. With --attempt: until that run ends"},
+            .help = "After the log so far, print each new line until the job ends, over all its runs. With --attempt: "
+                    "until that run ends"},
            AttemptNumber(&options->attempt),
            {.name = "--tail",
             .value = &options->tail_lines,
@@ -221,8 +221,8 @@ Command LogsOfJobCommand() {
            {.name = "--since",
             .value = &options->since,
             .text = "WHEN",
-            .help = "Print only lines from then on: a duration back from now (10m), or a time (2026-01-31T23:59:59Z; "
-                    "without a zone: local time)",
+            .help = "Print only lines from this moment on: a duration before now (10m), or a time "
+                    "(2026-01-31T23:59:59Z; without a zone: local time)",
             .check = CheckMoment},
            ReconnectFor(&options->retry_for)},
       .run = [options](Session* session) { return Logs(session, *options); }};

@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::
       return file.step() == event.step() && file.file_name() == name;
     });
     if (found == all.end()) {
-      return absl::NotFoundError(absl::StrCat("the server has no whole profile of step ", event.step(),
+      return absl::NotFoundError(absl::StrCat("the server does not have the complete profile of step ", event.step(),
                                               "; see the job's events: ampctl job events ", id));
     }
     files.push_back(*found);
@@ -78,11 +78,9 @@ absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
     return CheckContentToStdout(session);
   }
   if (std::all_of(options.file.begin(), options.file.end(), absl::ascii_isdigit)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", options.file,
-                                                   "' stands where a file to write is named; did you "
-                                                   "mean --steps ",
-                                                   options.file, "? For a file with this name, write ./",
-                                                   options.file));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", options.file, "' is read as the name of the file to write; did you mean --steps ",
+                     options.file, "? For a file with this name, write ./", options.file));
   }
   AMPD_RETURN_IF_ERROR(CheckEnding(options.file, {".json.gz", "gzipped JSON"}, {".json", ".txt", ".html"}));
   return CheckOutputFile(options.file, options.replace);

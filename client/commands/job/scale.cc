@@ -52,7 +52,7 @@ Command ScaleJobCommand() {
                     {.name = "--set-scale",
                      .value = &options->scale,
                      .text = "X",
-                     .help = "Loss scale from the next step on, where a new growth interval begins",
+                     .help = "Set the loss scale to X from the next step on; a new growth interval begins there",
                      .check = CheckPositive},
                     {.name = "--growth-interval",
                      .value = &options->growth_interval,

@@ -107,7 +107,7 @@ Command SubmitJobCommand() {
                      .help = "Only check the job: the server shows its precision policy and the memory that it needs"},
                     {.name = "--follow",
                      .value = &options->follow,
-                     .help = "Then watch the job until it ends, as ampctl job watch does"},
+                     .help = "After submitting, watch the job until it ends, as ampctl job watch does"},
                     {.name = "--retry-for",
                      .value = &options->retry_for,
                      .text = "DURATION",

@@ -41,7 +41,7 @@ std::string CheckState(const std::string& text) {
   }
   v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
   if (word == "COMPLETE" || word == "COMPLETED" || (v1::Job::State_Parse(word, &state) && IsTerminal(state))) {
-    return "to wait until the jobs have ended, leave out --for; the exit code then says how";
+    return "to wait until the jobs have ended, leave out --for; the exit code then says how they ended";
   }
   return is_state(word).empty() ? absl::StrCat("'", text, "' is no state; did you mean ", word, "?") : is_state(text);
 }
@@ -178,7 +178,7 @@ Command WaitForJobsCommand() {
   return {.name = "wait",
           .help =
               "Wait until all jobs have ended, or have reached a state. The exit code is 0 if all jobs succeeded; "
-              "otherwise that of the first ID whose job did not: 1 if it failed, 6 if it was cancelled",
+              "otherwise it comes from the first ID whose job did not: 1 if that job failed, 6 if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",

@@ -92,7 +92,7 @@ Command WatchJobCommand() {
           .arguments = {JobId(&options->id),
                         {.name = "--live-only",
                          .value = &options->live_only,
-                         .help = "Show only steps from now on (default: first all steps that the job has made)"},
+                         .help = "Show only steps from now on (default: first show all steps so far)"},
                         {.name = "--interval",
                          .value = &options->interval,
                          .text = "DURATION",

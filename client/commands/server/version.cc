@@ -98,7 +98,9 @@ int PrintVersion(Session* session) {
 
 Command VersionCommand() {
   return {.name = "version",
-          .help = "Print the versions of ampctl, and of the server and its workers if one answers within a second",
+          .help =
+              "Print the version of ampctl and, if the server answers within a second, those of the server and its "
+              "workers",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = PrintVersion};
 }

@@ -211,12 +211,12 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"logs x --previous",
        "error: ampctl has no command 'logs'; to read the log of an earlier attempt: ampctl job logs --attempt N x\n"},
       {"auth status",
-       "error: ampctl auth has no command 'status'; to see who you are for the server: ampctl auth whoami\n"},
+       "error: ampctl auth has no command 'status'; to see your name and roles on the server: ampctl auth whoami\n"},
       {"job retry x --set a=b",
        "error: ampctl job retry has no option '--set'\n  a retry continues the same job; to change a field: ampctl job "
        "submit -f FILE --set PATH=VALUE\n  try: ampctl job retry --help\n"},
       {"-vv job list",
-       "error: ampctl job list has no option '-v'\n  leave it out: no command says more with it; to see the version: "
+       "error: ampctl job list has no option '-v'\n  leave it out: no command prints more with it; to see the version: "
        "ampctl version\n  try: ampctl job list --help\n"},
       {"cancel x y", "error: ampctl has no command 'cancel'; to cancel a job: ampctl job cancel x y\n"},
       {"show x y", "error: ampctl has no command 'show'; for each of them: ampctl job show x && ampctl job show y\n"},

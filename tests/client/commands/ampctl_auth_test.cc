@@ -265,7 +265,8 @@ TEST_F(AmpctlAuth, QuietAudit_PrintsTheTableWithoutHints) {
 TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {
   const Result table = Run("audit --limit 7 --since 1h --caller 'token:*' -o wide");
   EXPECT_EQ(table.exit_code, 0) << table.err;
-  EXPECT_THAT(table.out, AllOf(HasSubstr("token:ci  CancelJob  j-aaaa  NOT_YOUR_JOB  (not logged: 3 failed before it)"),
+  EXPECT_THAT(table.out, AllOf(HasSubstr("token:ci  CancelJob  j-aaaa  NOT_YOUR_JOB  "
+                                         "(3 failed calls before it were not logged)"),
                                HasSubstr("10.0.0.7")));
   const v1::ListAuditEntriesRequest request = fake_.auth.last_audit();
   EXPECT_EQ(request.limit(), 7);

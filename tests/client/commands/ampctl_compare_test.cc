@@ -106,11 +106,11 @@ TEST_F(AmpctlCompare, ThePolicyFile_IsTheJobFilesOwnPrecision) {
   fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
   const Result replaced = Run("compare -f job.yaml --policies fp32,fp16");
   EXPECT_FALSE(fake_.jobs.Specs().back().precision().allow_unsafe());
-  EXPECT_THAT(replaced.err, HasSubstr("the policies replace the whole precision of job.yaml"));
+  EXPECT_THAT(replaced.err, HasSubstr("each policy replaces the whole precision of job.yaml"));
   const Result kept = Run("compare -f job.yaml --policies fp32,file");
   EXPECT_TRUE(fake_.jobs.Specs().back().precision().allow_unsafe());
   EXPECT_EQ(fake_.jobs.Specs().back().labels().at("compare-policy"), "file");
-  EXPECT_THAT(kept.err, Not(HasSubstr("replace the whole precision")));
+  EXPECT_THAT(kept.err, Not(HasSubstr("replaces the whole precision")));
 }
 
 TEST_F(AmpctlCompare, ALabel_WaitsForItsJobsAndGivesTheVerdict) {

@@ -378,7 +378,8 @@ TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
   EXPECT_EQ(fake_.jobs.script()->updates.size(), num_updates);
   EXPECT_THAT(Run("job profile clothes --force trace.json.gz -o json").out, HasSubstr("\"sizeBytes\": \"18\""));
   fake_.jobs.script()->profile_files = 3;
-  EXPECT_THAT(Run("job profile clothes other.gz").err, HasSubstr("the server has no whole profile of step 0"));
+  EXPECT_THAT(Run("job profile clothes other.gz").err,
+              HasSubstr("the server does not have the complete profile of step 0"));
   fake_.jobs.script()->profile_files = 0;
   EXPECT_THAT(Run("job profile " + id + " other.gz").err, HasSubstr(id + " ended before it reported its profile"));
   EXPECT_EQ(Run("job profile clothes --steps 0").exit_code, 2);

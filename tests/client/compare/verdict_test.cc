@@ -89,8 +89,8 @@ TEST(Judge, AFasterPolicyThatIsLessAccurate_IsATradeAndNotTaken) {
   EXPECT_EQ(Taken(policies, verdict), "fp32");
   EXPECT_EQ(verdict.policies[1].standing, Standing::kLessAccurate);
   ASSERT_EQ(verdict.notes.size(), 1);
-  EXPECT_THAT(verdict.notes[0], HasSubstr("apex-o3 is a trade: 50% less time than fp32, but less accurate (training "
-                                          "loss +0.1200 (noise "));
+  EXPECT_THAT(verdict.notes[0], HasSubstr("apex-o3 is a trade-off: 50% less time than fp32, but less accurate "
+                                          "(training loss +0.1200 (noise "));
   EXPECT_THAT(verdict.notes[0], HasSubstr("accuracy -0.0400 (noise "));
   EXPECT_EQ(verdict.choice,
             "Keep fp32: at the same accuracy, no other policy is faster, or needs less memory without being slower.");

@@ -267,10 +267,10 @@ TEST(DescribeModel, WhatStaysFp32_IsListedWithTheReason) {
   }
   EXPECT_THAT(
       lines,
-      ElementsAre("bf16 aten.cross_entropy_loss.default 1 0 0 sums, exponentials and losses lose too much in "
+      ElementsAre("bf16 aten.cross_entropy_loss.default 1 0 0 sums, exponentials and losses lose too much accuracy in "
                   "fewer bits",
                   "bf16 aten.batch_norm.default 0 2 64 the op is not a matrix product and reads its parameters in fp32",
-                  "torch-amp-bf16 aten.cross_entropy_loss.default 1 0 0 the ops of torch-cuda are assigned this way",
+                  "torch-amp-bf16 aten.cross_entropy_loss.default 1 0 0 the op list torch-cuda keeps this op in fp32",
                   "torch-amp-bf16  0 10 76232 the preset keeps parameters in fp32 and casts them for "
                   "matrix products"));
 }
