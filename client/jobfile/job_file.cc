@@ -107,7 +107,8 @@ class SpecFiller {
     return is_quoted && !SetScalar(bare, field, message).has_value() ? Shortened(bare, kMaxShownText) : "";
   }
 
-  // Returns what was probably meant by a value that the field refuses. Some users put several overrides into one --set.
+  // Returns what was probably meant by a value that the field refuses. If another override follows in the same --set,
+  // after a comma, a semicolon or a space, puts --set before it.
   static std::string NearestOf(const YamlNode& node, const ScalarRefusal& refusal) {
     const size_t end = node.text.find_first_of(",; ");
     const bool has_another = node.mark.source.starts_with(kSetOption) && end != std::string::npos &&

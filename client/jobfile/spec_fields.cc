@@ -23,7 +23,7 @@ using google::protobuf::FieldDescriptor;
 // path, and returns whether the search enters the field.
 template <typename Visit>
 void VisitFields(const Descriptor& message, const std::string& above, const Visit& visit) {
-  constexpr int kDeepest = 4;  // most words of a path; ends the search also in messages that contain themselves
+  constexpr int kDeepest = 4;  // maximum number of words in a path; also ends the search in recursive messages
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const std::string path = above + FieldName(field);

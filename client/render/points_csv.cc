@@ -58,7 +58,7 @@ void AppendEval(const v1::EvalPoint* eval, Cells* row) {
                            number(eval->has_top5_accuracy(), eval->top5_accuracy())});
 }
 
-// Appends the numbers that some steps do not have.
+// Appends the numbers that not every step has, such as the power. A number that the step does not have gives "".
 void AppendMeasured(const v1::StepColumns& steps, int index, Cells* row) {
   row->insert(row->end(),
               {MeasuredAt(steps.flops_per_second(), index), MeasuredAt(steps.mfu(), index),

@@ -83,8 +83,8 @@ struct StructuredText {
 bool PrintStructured(const Session& session, const StructuredText& text);
 
 // Prints the result of a command for each of its jobs, as soon as Add gets it: a line of text, or the job in the format
-// of -o. In JSON, the result for one job is an object; several are one array, which is printed when this object is
-// destroyed. Single-threaded.
+// of -o. With -o json, the result for one job is a JSON object. The results for several jobs are one JSON array, which
+// the destructor prints. Single-threaded.
 class JobResults {
  public:
   JobResults(const Session* session, size_t num_asked) : session_(session), num_asked_(num_asked) {}

@@ -29,7 +29,7 @@ struct LogsOptions {
   int attempt = 0;                // 0: the newest; with `follow` also all later ones
   ByteCount tail_bytes;           // how many bytes at the end of the log to print; 0: the whole log
   std::optional<int> tail_lines;  // how many lines at the end of the log to print; unset: the whole log
-  std::string since;              // moment from which on to print; empty: the whole log
+  std::string since;              // print only lines from this moment on; empty: the whole log
   bool follow = false;
   std::optional<absl::Duration> retry_for;
 };
