@@ -2,7 +2,8 @@
 //
 //   checkpoint_bench FOLDER NUM_LAYERS WIDTH   For each line "save" on stdin, copies the training state (the training
 //                                              waits for this), then writes the copy to FOLDER and syncs it, as the
-//                                              trainer does. Prints the seconds of both parts and the bytes.
+//                                              trainer does. Prints the seconds of the copy, the seconds of the whole
+//                                              save (the copy included), and the checkpoint's size in bytes.
 //
 // tools/bench/checkpoint.py alternates between this program and one that saves tensors of the same shapes with PyTorch
 // and safetensors.

@@ -1,7 +1,8 @@
 // Measures LibTorch's C++ DataLoader on the files of data_bench: MNIST through LibTorch's own dataset, and windows of
 // tokens.
 //
-//   data_loader_bench idx|tokens FOLDER WORKERS   answers the same lines on stdin as `data_bench epochs`
+//   data_loader_bench idx|tokens FOLDER WORKERS   reads with WORKERS threads; answers the same lines on stdin as
+//                                                 `data_bench epochs`
 
 #include <torch/data/dataloader.h>
 #include <torch/data/datasets/map.h>

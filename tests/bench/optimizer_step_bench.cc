@@ -4,8 +4,9 @@
 // the same sizes.
 //
 //   optimizer_step_bench THREADS LAYERS VOCABULARY   (GPT-2 124M has 12 layers and 50257 tokens)
-//       For each line on stdin, "ours", "libtorch", "copy", "read" or "triad", runs it once and prints the seconds. For
-//       "check", prints the sum of all absolute masters of ampd and of LibTorch.
+//       Each line on stdin is a command. For "ours", "libtorch", "copy", "read" and "triad", the program runs this work
+//       once and prints the seconds. For "check", it prints the sum of the absolute values of all masters, once for
+//       ampd and once for LibTorch.
 //
 // scripts/bench alternates between this program and PyTorch.
 
@@ -48,7 +49,7 @@ std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary)
       shapes.push_back({in, out});
       shapes.push_back({out});
     }
-    shapes.insert(shapes.end(), 4, {kWidth});  // two norms
+    shapes.insert(shapes.end(), 4, {kWidth});  // The weights and biases of two norms.
   }
   shapes.insert(shapes.end(), 2, {kWidth});
   return shapes;
@@ -57,7 +58,7 @@ std::vector<std::vector<int64_t>> Gpt2Shapes(int num_layers, int64_t vocabulary)
 // The initial values for the optimizers of ampd and LibTorch. PyTorch generates the same numbers from the same seed.
 struct Start {
   std::vector<at::Tensor> masters;
-  std::vector<at::Tensor> gradients;  // bf16, scaled
+  std::vector<at::Tensor> gradients;  // In bf16, multiplied by the loss scale.
 };
 
 Start MakeStart(int num_layers, int64_t vocabulary) {
@@ -145,7 +146,7 @@ class LibTorch {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
-// The buffers for measuring the copy, the read and the triad: three fp32 tensors of the shape of every parameter.
+// The buffers for measuring the copy, the read and the triad: for each parameter, three fp32 tensors of its shape.
 struct Buffers {
   std::vector<at::Tensor> a, b, c;
 

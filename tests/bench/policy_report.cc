@@ -12,8 +12,8 @@
 //   --batch=N            samples in a batch (default: the network's own)
 //   --tiny               small networks, batches and buffers, to see on a CPU that everything runs
 //   --nondeterministic   also time algorithms that need not be deterministic
-//   --compare-cpu=A,B    under these presets, compare losses on a GPU with those on the CPU, for networks that draw no
-//                        random numbers, because the CPU's differ; "all"
+//   --compare-cpu=A,B    under these presets, compare losses on a GPU with those on the CPU; "all". Networks that draw
+//                        random numbers are left out, because a GPU and a CPU draw different numbers.
 //   --kernels            report the time of each kernel in two further steps
 //   --no-op-by-op        do not repeat replayed steps op by op
 //   --ceilings           also measure the speed of a memory copy, and of matrix products in each format
@@ -26,7 +26,7 @@
 // its measurement ends, so that a crash loses only the measurement that was running:
 //   {"what": "device", "device", "replays", "why_not"}
 //   {"what": "training", "network", "preset"} and one of
-//     "skipped": why the device does not have the preset
+//     "skipped": why the device does not support the preset
 //     "error": the first line of the error
 //     "emulated", "replayed", "graph_failure", "host_waits", "losses", "skipped_steps", "steps_per_second",
 //     "allocated_peak_bytes" (from the first step on), "reserved_peak_bytes", "graph_bytes"; if steps are replayed,

@@ -133,8 +133,8 @@ struct Run {
   ordered_json host_waits;  // Whether the host waits while it enqueues a step; null if the device cannot detect it.
 };
 
-// Enqueues one step with LibTorch told to throw an error whenever the host waits for the device. Returns whether it
-// threw; the step is then abandoned.
+// Enqueues one step. During this, LibTorch throws an error if the host waits for the device. Returns whether it threw.
+// A step that waits is not completed.
 bool HostWaits(amp::Engine& engine, const amp::StepGraphs& graphs, const amp::Batch& batch) {
   graphs.forbid_waits(true);
   bool waits = false;

@@ -1,6 +1,6 @@
-// A library to load before the C library. Programs then read a wall clock that is one hour ahead of the kernel's clock,
-// as if the clock were set back by an hour just after the program read it. A wait that computes its end from the wall
-// clock, and lets the kernel wait until then, lasts an hour too long.
+// A library to load before the C library (LD_PRELOAD). It imitates a wall clock that is set back by an hour just after
+// a program has read it: the program reads a time that is one hour ahead of the kernel's clock. If a program computes
+// the end of a wait from that time, and lets the kernel wait until then, the wait lasts an hour too long.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

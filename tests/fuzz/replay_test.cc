@@ -55,9 +55,9 @@ extern "C" void OnEnd(int signal) {
   std::raise(signal);
 }
 
-// Registers the function that sanitizers call before they end the process, because they end it without a signal. The
-// tests register PrintInput.
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that their runtime has.
+// A sanitizer ends a process without a signal, so a signal handler is not enough. The sanitizer first calls the
+// function that is registered here: PrintInput.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizers' runtime defines this name.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 class Replay : public testing::Test {

@@ -1,7 +1,7 @@
-// Compares the torch-amp presets with PyTorch's own autocast. Every op of the engine's table runs under torch.autocast,
-// for CPUs and for GPUs: in each form of its arguments, and with its inputs in one dtype and in several. The graph
-// under the preset must have the same dtypes. On a CPU the engine's executor must also give the same results and
-// gradients.
+// Compares the torch-amp presets with PyTorch's own autocast, for CPUs and for GPUs. Every op of the engine's table
+// runs under torch.autocast in each form of its arguments, with all inputs in one dtype and with inputs in different
+// dtypes. The graph under the preset must have the same dtypes. On a CPU the engine's executor must also give the same
+// results and gradients.
 
 #include <ATen/ops/norm.h>
 #include <gtest/gtest.h>
@@ -38,16 +38,16 @@ v1::Device DeviceNamed(const std::string& name) {
 
 std::string PresetOf(Dtype low) { return low == Dtype::kBFloat16 ? "torch-amp-bf16" : "torch-amp-fp16"; }
 
-// Returns whether PyTorch's CPU autocast gives the case other dtypes than the engine does. In the engine, a GRU is one
-// op that computes in its input's dtype. In PyTorch, autocast casts only the matrix products inside the GRU, so the
-// result may have another dtype if the states' dtype differs from the input's. The same holds for PyTorch's LSTM in
-// fp16, because oneDNN has no fp16 LSTM.
+// Returns whether the results of the case may have other dtypes under PyTorch's CPU autocast than in the engine. In the
+// engine, a GRU is one op that computes in its input's dtype. In PyTorch, autocast casts only the matrix products
+// inside the GRU, so the result may have another dtype if the states' dtype differs from the input's. The same holds
+// for PyTorch's LSTM in fp16, because oneDNN has no fp16 LSTM.
 bool ComputesOtherwise(const OpCase& one, Dtype low) {
   return one.op() == "aten.gru.input" || (one.op() == "aten.lstm.input" && low == Dtype::kFloat16);
 }
 
 // Returns whether the case's gradients are too inexact to compare. In bf16, oneDNN's gradients of an LSTM differ from
-// those in fp32 by 2%, and for a second layer's weights by 70%.
+// the fp32 gradients by 2%. The gradients of a second layer's weights differ by 70%.
 bool HasRoughGradients(const OpCase& one) { return one.op() == "aten.lstm.input"; }
 
 class AutocastParity : public testing::TestWithParam<const char*> {};

@@ -1,5 +1,5 @@
-// Compares ampd's networks of PyTorch's DCGAN tutorial with the tutorial's own: names, initial weights, losses,
-// gradients and training.
+// Compares ampd's DCGAN networks with those of PyTorch's DCGAN tutorial: names, initial weights, losses, gradients and
+// training.
 
 #include <gtest/gtest.h>
 

@@ -43,7 +43,7 @@ namespace {
 using Tensors = std::map<std::string, at::Tensor>;
 
 constexpr double kTolerance = 1e-5;  // For a tensor after 20 steps, relative to its largest element.
-constexpr double kLeastMove = 1e-4;  // Least change of a trained parameter besides its decay, also relative.
+constexpr double kLeastMove = 1e-4;  // Least change of a parameter, without its weight decay; also relative.
 constexpr uint64_t kSeed = 11;       // The same as in oracle_exported.py.
 constexpr double kWeightDecay = 0x1p-6;
 constexpr std::string_view kOther = "other.";
@@ -72,7 +72,7 @@ struct Case {
     const int64_t index = step % oracle.at("labels").size(0);
     amp::Batch batch{oracle.at("images").select(0, index), oracle.at("labels").select(0, index)};
     for (const auto& [name, tensor] : oracle) {
-      if (name.starts_with(kOther)) {  // A mask, in the dtype of the model's input: datasets store masks as booleans.
+      if (name.starts_with(kOther)) {  // A mask. It becomes boolean here, because datasets store masks as booleans.
         batch.others[name.substr(kOther.size())] = tensor.select(0, index).to(at::kBool);
       }
     }
@@ -313,9 +313,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                                                      "bert_own_loss"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Checks that the steps moved each parameter in PyTorch by more than its decay. If a parameter did not move, its
-// agreement with ampd would prove nothing. The oracle names the parameters whose true gradient is zero; these must not
-// move.
+// Checks that PyTorch's training steps change each parameter by more than weight decay alone. For a parameter that does
+// not change, equal values in ampd and PyTorch would prove nothing. The oracle names the parameters whose true gradient
+// is zero. The test expects that only weight decay changes these.
 TEST_P(ExportedTraining, EveryParameterMovesButThoseWithoutAGradient) {
   const double rate = case_->oracle.at("learning_rate").item<double>();
   const double decay = std::pow(1 - rate * kWeightDecay, case_->oracle.at("losses").size(0));
@@ -393,7 +393,7 @@ graph::Graph WithoutTwin(graph::Graph model) {
 }
 
 class ExportedTwin : public ExportedParity {};
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ExportedTwin);  // Everyday may leave out the only model.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ExportedTwin);  // On some hosts, Everyday leaves no model for this suite.
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTwin, testing::ValuesIn(Everyday({"efficientnet_b0"})),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
@@ -411,10 +411,12 @@ double LossDistance(const at::Tensor& ours, const at::Tensor& theirs) {
   return ours.sub(theirs).abs().div(theirs.abs()).max().item<double>();
 }
 
-// The list has small configurations in place of models whose training depends on a random draw (the stochastic depth of
-// efficientnet_b0) or on a last bit (resnet50, shufflenet_v2_x0_5 and densenet121). The tolerance depends on how far
-// PyTorch's results with one and with two threads differ. If PyTorch happens to give the same bits with both, the
-// tolerance is too small for such a model: densenet121 was within it on an AMD EPYC and 27% off on an Intel Xeon.
+// Some published models are in the list only as small configurations, because their training can't be reproduced:
+//   * efficientnet_b0 draws random numbers (stochastic depth);
+//   * in resnet50, shufflenet_v2_x0_5 and densenet121, a difference in the last bit changes the whole training.
+// The tolerance is computed from the difference between PyTorch's own results with one and with two threads. It is too
+// small for such a model if PyTorch happens to give the same bits with both: densenet121 was within the tolerance on an
+// AMD EPYC, and 27% off on an Intel Xeon.
 class ExportedBf16 : public ExportedParity {
  protected:
   void SetUp() override {
@@ -584,7 +586,7 @@ TEST_P(ExportedFp16, TwentyStepsFollowThoseOfFp32) {
   constexpr double kBound = 0.005;
   const at::Tensor& theirs = case_->oracle.at("losses");
   v1::PrecisionPolicy policy = PresetNamed("fp16");
-  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(256);  // larger scales skip the first steps
+  policy.mutable_loss_scale()->mutable_dynamic()->set_initial(256);  // With a larger scale, the first steps overflow.
   const std::unique_ptr<amp::Engine> engine = EngineOf(*case_, policy);
   const at::Tensor ours = theirs.clone();
   for (int64_t step = 0; step < ours.size(0); ++step) {

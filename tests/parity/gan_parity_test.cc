@@ -60,8 +60,8 @@ std::unique_ptr<amp::Engine> MakeEngine(const std::string& rule) {
   return amp::Engine::Create(Gan(), *resolved, options).value();
 }
 
-// Sets the weights that read the first feature of the noise to 0, as the oracle does, and checks that all initial
-// weights are then PyTorch's for the same seed.
+// Sets the generator's weights for the first feature of the noise to 0, as the oracle does. Then checks that all
+// initial weights equal PyTorch's for the same seed.
 void TakeFirstWeights(const std::map<std::string, at::Tensor>& oracle, amp::Engine& engine) {
   amp::EngineState state = engine.ExportState();
   state.model.at("generator.0.weight").select(1, 0).zero_();

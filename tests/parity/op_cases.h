@@ -11,14 +11,14 @@
 
 namespace ampd::parity {
 
-// One call of an op in the engine's op table, with one form of its arguments (tests/parity/oracles/op_forms.py) and
-// certain input dtypes, and what PyTorch computes for this call under autocast.
+// One call of an op in the engine's op table, and what PyTorch computes for this call under autocast. The calls of one
+// op differ in the form of its arguments (tests/parity/oracles/op_forms.py) and in the dtypes of its inputs.
 struct OpCase {
   // A model that consists of this one call, as an import makes it. The call's tensors are inputs, parameters and
   // buffers named "slot<i>"; its results are outputs named "result<i>".
   graph::Graph graph{"case"};
   executor::TensorMap slots;
-  // Dtypes of the results under autocast. Empty if PyTorch fails; `fails` is then its error.
+  // Dtypes of the results under autocast. If PyTorch fails, this list is empty, and `fails` is PyTorch's error.
   std::vector<graph::Dtype> gives;
   std::string fails;
   // Results and gradients that PyTorch computes under autocast on a CPU: the results by name of the output, the
@@ -31,8 +31,10 @@ struct OpCase {
   std::string Text() const;
 };
 
-// Returns all cases, with what oracle_autocast.py computes for them. `device`: "cpu" runs the ops under a CPU's
-// autocast, "cuda" under a GPU's (only dtypes are computed if there is no GPU), "none" runs no op under autocast.
+// Returns all cases, with what oracle_autocast.py computes for them. `device` says under which autocast the ops run:
+//   "cpu"   that of a CPU
+//   "cuda"  that of a GPU; without a GPU, it computes only the dtypes of the results
+//   "none"  none; the cases then have no results
 // `low`: the narrow dtype of the cases and of autocast. Returns RunOracle's errors.
 absl::StatusOr<std::vector<OpCase>> RunOpCases(const std::string& device, graph::Dtype low);
 

@@ -1,7 +1,7 @@
-// Runs every op of the engine's table forward and backward under every preset, in each form of its arguments, and with
-// its inputs in one dtype and in several. If the op can't be computed under a policy, the policy must be refused with a
-// typed reason before anything runs. Otherwise the op must not throw, and its results must have the dtypes that the
-// program states.
+// Runs every op of the engine's table forward and backward under every preset, in each form of its arguments, with all
+// inputs in one dtype and with inputs in different dtypes. If the op can't be computed under a policy, the policy must
+// be refused with a typed reason before anything runs. If the policy is accepted, the op must not throw, and its
+// results must have the dtypes that the program states.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Compares the optimizers with torch.optim's on the same gradients, with a parameter group and an average of the
-// weights.
+// Compares ampd's optimizers with those of torch.optim on the same gradients. Each optimizer has a parameter group with
+// its own learning rate, and keeps averaged weights.
 
 #include <gtest/gtest.h>
 

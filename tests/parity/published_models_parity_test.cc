@@ -213,8 +213,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
     return state;
   }
 
-  // Runs the model in one of its modes with the tensors `start`, and compares logits and gradients with Python's in
-  // that mode.
+  // Runs `program`, the model in training or evaluation mode, and compares logits and gradients with Python's in the
+  // same mode. `start` and `mode` are prefixes of names in oracle_: of the initial tensors and of Python's results.
   void ExpectLogitsAndGradients(const graph::Graph& program, const std::string& start, const std::string& mode) const;
   void ExpectTrainingFollows(const graph::Graph& program, const std::string& start, const std::string& mode) const;
 

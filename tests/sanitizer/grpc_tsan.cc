@@ -71,11 +71,11 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
 
 namespace grpc::internal {
 
-// gRPC calls this function when the call has nothing left to wait for. The caller may be gRPC's own library, which is
-// not instrumented.
+// gRPC calls this function when an RPC has nothing left to wait for. It may do so from its own library, which is not
+// instrumented.
 void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
-  // Takes the place of the call while OnDone is scheduled. Reports to TSan that OnDone, which may run on another
-  // thread, comes after the work of this thread.
+  // Takes the place of the RPC's object while OnDone is scheduled. Reports to TSan that OnDone, which may run on
+  // another thread, comes after the work of this thread.
   class Scheduled final : public ServerCallbackCall {
    public:
     explicit Scheduled(ServerCallbackCall* call) : call_(call) {

@@ -1,5 +1,5 @@
-// Checks that TSan understands through grpc_tsan.cc how gRPC hands work to other threads, and that it still reports
-// accesses that this does not order.
+// Checks that TSan understands, through grpc_tsan.cc, how gRPC hands work to other threads. Also checks that TSan still
+// reports two accesses if neither a lock nor such a hand-over orders them.
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>

@@ -17,7 +17,7 @@ namespace ampd::sim {
 enum class Bug {
   NONE,
   LEASE_IGNORED,         // The shim does not stop the trainer when its lease runs out.
-  LEASE_FROM_RECEIPT,    // The agent counts a lease from its receipt, not from the report.
+  LEASE_FROM_RECEIPT,    // The agent counts a lease from its newest report, not from the report that was answered.
   REFLECTED_TOO_NEW,     // Reports claim to reflect directives that have not arrived.
   ACKNOWLEDGED_AT_ONCE,  // Outcomes are acknowledged before they are on disk.
   APPEND_LOST,           // The disk reports a write as done before it is.

@@ -48,7 +48,7 @@ class Simulation final : server::StateListener {
   struct Link {
     bool up_is_cut = false;
     bool down_is_cut = false;
-    absl::Duration down_is_held_until;  // Messages sent earlier arrive at this time.
+    absl::Duration down_is_held_until;  // Messages from the server arrive no earlier than this.
   };
   struct Submission {
     std::string request_id;

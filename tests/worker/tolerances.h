@@ -7,8 +7,8 @@
 namespace ampd {
 
 // Bounds for the difference between two results that should differ only by a number format's rounding. All tests that
-// compare kernels, networks or devices across formats take their bounds from this table, by the narrower of the two
-// formats. A bound of 0 means that no test uses it, or that the results must be equal.
+// compare kernels, networks or devices across formats take their bounds from this table, from the row of the narrower
+// of the two formats. A bound of 0 means that no test uses it, or that the results must be equal.
 struct Tolerance {
   std::string_view format;
   // Bound for a result that is rounded once: half a unit in the last place, relative to the result.

@@ -58,8 +58,8 @@ grpc::Status FakeServer::Artifacts::DownloadArtifact(grpc::ServerContext* contex
     piece.set_content(found->second.substr(static_cast<size_t>(request->offset_bytes())));
   }
   writer->Write(piece);
-  // Keep the download open until the client ends it. Only a failed write shows that. Write empty pieces, because they
-  // never fill the flow-control window.
+  // Keep the download open until the client ends it. The server notices the end only when a write fails, so it keeps
+  // writing. It writes empty pieces, because these never fill the flow-control window.
   while (is_stalled && !context->IsCancelled() && writer->Write(v1::DownloadArtifactResponse())) {
   }
   return grpc::Status::OK;

@@ -6,12 +6,14 @@
 //   crash=N      calls abort() at step N
 //   exit=N       exits with code N right after the start
 //   deaf         ignores SIGTERM and LeaveAttempt
-//   orphans      starts a child, a grandchild whose parent ends, and one in its own session; all sleep
+//   orphans      starts three processes that sleep: a child, a grandchild whose parent ends, and a child in its own
+//                session, which ignores SIGTERM
 //   chatter=N    writes N lines to stdout
 //   checkpoint=N reports a checkpoint at step N
 //   sample=N     reports a sample of 1 MiB after every Nth step
 //   gpu          reports what a trainer on a GPU measures, and pauses 20 ms between two steps by default
-//   old          sends no sequence with checkpoints and the outcome, and reports them after all telemetry
+//   old          acts like an older trainer: its checkpoints and its outcome name no sequence number, and on a new
+//                connection it sends them after all telemetry
 //
 // If the file FOLDER/../../device_error exists, its content is the device error in Hello.
 //
@@ -221,7 +223,7 @@ class ScriptedTrainer {
     SendTelemetry(batch);
   }
 
-  // Keeps a batch until it is acknowledged, and sends it. REQUIRES: the batch contains the last sequence.
+  // Keeps a batch until it is acknowledged, and sends it. REQUIRES: the batch has the newest record, number sequence_.
   void SendTelemetry(const ampd::v1::TelemetryBatch& batch) {
     kept_[sequence_] = batch;
     TrainerReport report;

@@ -46,8 +46,8 @@ struct Step {
   int64_t boot_nanos = 0;
 };
 
-// Maximum time for a reaction of the worker: half of the time limit for a connection. The worker is slower on a loaded
-// host and with TSan, which adds a second at a program's end.
+// Maximum time for a reaction of the worker. It is half of the worker's time limit for a connection. It allows for a
+// loaded host, and for TSan, which adds a second at a program's end.
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
 // A port that refuses connections, or that accepts them and never answers. A gRPC server can later listen on the same
@@ -657,8 +657,8 @@ TEST_F(Worker, AgentKilledAndRestarted_NeedsNoArtifactThatItsTrainerHasRead) {
   EXPECT_EQ(outcome->last_sequence(), Steps().size());
 }
 
-// Tests in which a trainer must make progress while no agent renews its lease. The lease is so long that this holds
-// even on a slow host. With a longer lease, the agent also reports less often.
+// Tests in which a trainer must make progress while no agent renews its lease. The lease is so long that the trainer
+// makes enough progress before it expires, even on a slow host.
 class WorkerWithALongLease : public Worker {
  protected:
   WorkerWithALongLease() : Worker(15 * kLease) {}

@@ -297,8 +297,8 @@ TEST(Accumulation, EqualPartsGiveTheBitsOfADivisionByTheirNumber) {
     }
     EXPECT_EQ(Train(SmallLenet({4, 4}), parts, policy).result.loss, expected) << num_parts;
   }
-  // Each part's gradient is multiplied by scale * share, rounded to fp32. The gradients have the same bits as if they
-  // were divided, because this factor equals the fp32 quotient of the scale and the number of parts.
+  // The engine multiplies each part's gradient by the factor scale * share, rounded to fp32. The test expects that this
+  // factor equals the fp32 quotient of the scale and the number of parts.
   for (const int64_t num_parts : {3, 7, 11, 48}) {
     for (const float scale : {1.0f, 1000.0f, 0.3f, 65536.0f}) {
       const double share = 5.0 / static_cast<double>(5 * num_parts);

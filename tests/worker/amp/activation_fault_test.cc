@@ -224,7 +224,7 @@ TEST(ActivationFault, WhatTheModelMeansIsNone) {
         << preset << ": an exponential";
     EXPECT_EQ(StepOf(Mixed(true), BatchOf(1), preset).activation_fault, std::nullopt) << preset << ": a mask";
   }
-  GraphBuilder b("zeros");  // A branch whose weights start at zero, after an inactive ReLU
+  GraphBuilder b("zeros");  // Has a ReLU that returns only zeros, and after it a layer whose weights are zeros.
   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), kFeatures}});
   x = b.Linear("off", x, kFeatures, graph::Initializer::Constant(-1));
   x = b.Linear("zero", b.Dropout("drop", b.Relu("relu", x), 0.9), kFeatures, graph::Initializer::Constant(0));
@@ -254,7 +254,8 @@ TEST(ActivationFault, ALossThatIsNotFiniteIsFollowedToWhereThatBegins) {
   EXPECT_EQ(DigestOf(*engine), before);
 }
 
-// The second result of a fused norm has the same numbers as the first, but a name that the model does not have.
+// The two results of a fused norm have the same numbers, but the name of the second one does not occur in the model.
+// The test expects that the fault names the first result.
 TEST(ActivationFault, OfTheSecondResultOfAFusedNormHasTheNameOfTheFirst) {
   GraphBuilder b("norm");
   const ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 2, 1, 1}});

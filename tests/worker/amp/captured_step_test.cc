@@ -473,8 +473,8 @@ TEST_F(CapturedStepTest, PhasesOfAGan_AreReplayedUnderBothRules) {
   }
 }
 
-// A model with two inputs, numbers and rows. It looks up the row that `rows` names in a table, and adds it to the
-// numbers.
+// A model with the inputs "numbers" (B, 5) and "rows" (B). For each sample it takes the row of a table that "rows"
+// names, and adds this row to "numbers".
 graph::Graph Tower() {
   GraphBuilder b("tower");
   const ValueId numbers = b.Input("numbers", {Dtype::kFloat32, {Dim::Batch(), 5}});
@@ -496,7 +496,7 @@ TEST_F(CapturedStepTest, FieldsWithoutImages_AreReplayedToo) {
 }
 
 TEST_F(CapturedStepTest, WhatCannotBeRecorded_RunsAsItIsAndSaysWhy) {
-  for (const int failing : {1, 34, 54}) {  // Ops of forward pass, backward pass and second micro-batch.
+  for (const int failing : {1, 34, 54}) {  // An op of the forward pass, the backward pass, the second micro-batch.
     GraphCounts() = {};
     FailingOp() = failing;
     Make(NormAndDropout(), Preset("bf16"));

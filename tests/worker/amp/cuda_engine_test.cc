@@ -1,5 +1,5 @@
-// Tests the engine with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors. It must give the
-// same bits as the engine with the CPU's kernels, so it must pass the right data to the kernels at the right time.
+// Tests the engine with the CUDA kernels, whose source runs here over an emulated CUDA on CPU tensors. The engine must
+// give the same bits as with the CPU's kernels. This shows that it passes the right data to the CUDA kernels.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -155,7 +155,7 @@ struct Launches {
   int copies = 0;
 };
 
-// The emulated kernels, with a count of some of their launches.
+// Returns the emulated kernels, which count some of their launches. Sets `*count` to the address of the counts.
 const kernels::CudaKernels* CountingKernels(Launches** count) {
   static Launches launches;
   static int (*uncounted_copy)(kernels::CudaTable, const kernels::StepDecision*, void*) = nullptr;

@@ -1,6 +1,6 @@
-// Compares the loss scaler with the rule of each engine that it can imitate (torch, Apex, DeepSpeed ...). Each rule is
-// reimplemented here from that engine's source, without sharing code with ours. Over 100,000 random overflow flags, the
-// scale after every step must be the same fp32 number.
+// Compares ampd's loss scaler with the rule of each training engine that it can imitate (torch, Apex, DeepSpeed ...).
+// Each rule is reimplemented here from that engine's source, and shares no code with ampd. Over 100,000 random overflow
+// flags, the scale after every step must be the same fp32 number.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ using precision::LossScaleConfig;
 
 constexpr int kSteps = 100'000;
 
-// The rule of one engine.
+// The rule by which one training engine, such as DeepSpeed, changes its loss scale.
 class Rule {
  public:
   virtual ~Rule() = default;
-  // Updates the scale. Returns false if the engine ends the run instead.
+  // Updates the scale after a step. Returns false if the engine ends the training instead.
   virtual bool Update(bool overflow) = 0;
   virtual float scale() const = 0;
 };
@@ -83,7 +83,7 @@ class Bounded final : public Rule {
   int num_good_ = 0;
 };
 
-// apex/amp/scaler.py: LossScaler.update_scale.
+// The rule of Apex: LossScaler.update_scale in apex/amp/scaler.py.
 class Apex final : public Rule {
  public:
   bool Update(bool overflow) override {
@@ -106,7 +106,7 @@ class Apex final : public Rule {
   int unskipped_ = 0;
 };
 
-// apex/csrc/update_scale_hysteresis.cu.
+// The rule of Apex with hysteresis: apex/csrc/update_scale_hysteresis.cu.
 class ApexHysteresis final : public Rule {
  public:
   bool Update(bool overflow) override {

@@ -233,7 +233,7 @@ TEST(Networks, CheckpointSegmentsChangeNoBitOfTheTraining) {
   at::set_num_threads(1);
   for (const Network& network : kNetworks) {
     if (network.build == Lstm) {
-      continue;  // Without autograd, as in a segment's first run, oneDNN's LSTM rounds differently.
+      continue;  // A segment's first run is without autograd, and oneDNN's LSTM then rounds differently.
     }
     for (const char* preset : {"fp32", "bf16", "fp16"}) {
       const auto plain = MakeEngine(network, preset, {});

@@ -1,5 +1,6 @@
-// Tests the state that an engine keeps besides its weights, for each policy and optimizer: masters (whole, in halves or
-// none), moments in bf16, averages, parameter groups.
+// Tests the state that an engine keeps besides its weights, for each policy and optimizer: fp32 master weights, moments
+// in bf16, averaged weights and parameter groups. Depending on the policy, the engine keeps each master in one tensor,
+// in two 16-bit halves, or not at all.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +127,7 @@ TEST(OptimizerState, TrainingGoesOnBitForBitFromAnExportedState) {
   }
 }
 
-// The trainer exports each checkpoint's state into the memory of an earlier one.
+// When the trainer saves a checkpoint, it exports the state into the memory of the state that it exported before.
 TEST(OptimizerState, ExportedIntoAnEarlierState_ItIsThatOfNowInTheSameMemory) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
@@ -268,8 +269,8 @@ TEST(OptimizerState, SkippedStepLeavesAveragesAndTheStreamOfRandomBitsAlone) {
   ExpectSameState(*clean, *skipping);
 }
 
-// The updates are 1/128 of the weights' spacing and are rounded stochastically. Over 64 steps, each element of each
-// tensor moves differently.
+// Each update is 1/128 of the distance between neighbouring bf16 numbers, and is rounded stochastically. So in each
+// step, about one element in 128 changes.
 TEST(OptimizerState, RandomBitsDifferFromStepToStepAndFromTensorToTensor) {
   const auto kernels = StepKernels::Make({});
   std::vector<Parameter> parameters;
@@ -308,8 +309,8 @@ TEST(OptimizerState, TheFirstGroupThatMatchesHasTheNumbers) {
   EXPECT_TRUE(SameBits(with.at("classifier.0.weight"), start.at("classifier.0.weight")));
   EXPECT_TRUE(SameBits(with.at("classifier.0.bias"), start.at("classifier.0.bias"))) << "the first group wins";
   EXPECT_TRUE(SameBits(with.at("classifier.2.weight"), without.at("classifier.2.weight"))) << "no group matches";
-  // The first engine has a parameter group without decay for this bias. In the other engine, decay removes 0.1 * 0.5 of
-  // the bias's initial value.
+  // The engine `grouped` has a parameter group without weight decay for this bias. In the other engine, weight decay
+  // removes 0.1 * 0.5 of the bias's initial value.
   EXPECT_TRUE(at::allclose(with.at("classifier.2.bias"),
                            without.at("classifier.2.bias").add(start.at("classifier.2.bias"), 0.05), 1e-5, 1e-7));
   EXPECT_FALSE(SameBits(with.at("classifier.2.bias"), without.at("classifier.2.bias")));

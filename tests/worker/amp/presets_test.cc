@@ -17,7 +17,7 @@ namespace {
 using graph::Dtype;
 
 // Returns a network with ops of every kind. `wide`: whether the middle linear layer has enough features to compute in
-// FP8, even in blocks.
+// FP8, even with one scale per block.
 graph::Graph MixedNetwork(bool wide) {
   graph::GraphBuilder b("mixed");
   graph::ValueId x = b.Input("images", {Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});

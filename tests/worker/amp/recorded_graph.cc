@@ -35,7 +35,7 @@ constexpr const char* kReadsBack[] = {"aten::_local_scalar_dense", "aten::nonzer
 struct Recording {
   std::vector<std::function<void(const std::vector<uint64_t>& seeds)>> work;
   std::map<void*, size_t> own;             // The graph's memory blocks, with their sizes in bytes.
-  std::map<void*, std::string> of_others;  // Other memory: its content before the first op that used it.
+  std::map<void*, std::string> of_others;  // All other memory that ops use, with its content before the first such op.
   size_t num_seeds = 0;
   int num_ops = 0;
 
@@ -46,7 +46,7 @@ struct Recording {
     const c10::Storage& storage = tensor.storage();
     void* const data = storage.mutable_data();
     if (const auto block = own.find(data); block != own.end()) {
-      // On a GPU, a number that was wrapped in a tensor is passed with the launch and has no memory.
+      // On a GPU, a number that LibTorch wrapped in a tensor is passed to the kernel by value and has no memory.
       block->second = tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 0 : block->second;
     } else if (data != nullptr) {
       of_others.try_emplace(data, static_cast<const char*>(data), storage.nbytes());
@@ -68,7 +68,7 @@ struct Recording {
 };
 
 Recording* under_way = nullptr;
-int num_recorded = 0;  // Number of recordings that exist.
+int num_recorded = 0;  // Number of recordings that exist now.
 bool replays = false;
 
 // Allocates memory for recordings. The memory is never freed, because a tensor may use it longer than its graph exists.
@@ -248,8 +248,8 @@ class RecordedGraph final : public StepGraph {
   bool recorded_ = false;
 };
 
-// Taken() returns what a recorded launch keeps of an argument. Of a pointer to a struct on the host's stack, the launch
-// keeps a copy of the struct.
+// Taken() returns the form in which a recorded launch keeps an argument: the value itself or, for a pointer to a struct
+// on the host's stack, a copy of the struct. Given() returns the argument for a replay.
 template <typename T>
 T Taken(T argument) {
   return argument;

@@ -27,7 +27,7 @@ struct RecordedGraphCounts {
 // Counts of warm-ups, recordings and replays over all graphs. Tests set them to 0.
 RecordedGraphCounts& GraphCounts();
 
-// The number, counted from 1, of the op that fails to be recorded; 0: none fails.
+// A recording fails at the op with this number, counted from 1. With 0, no recording fails.
 int& FailingOp();
 
 // The largest tensor, in bytes, that can be allocated outside of recordings while a recording exists. Without a

@@ -227,7 +227,7 @@ void ExpectCallerGathers(const Batcher::Ahead& ahead) {
 TEST(Batcher, WhoAsksForABatch_GathersOneThatNobodyHasTakenOn) {
   ExpectCallerGathers({.batches = 3, .threads = 2});
   ExpectCallerGathers({.batches = 2, .threads = 1});
-  ExpectCallerGathers({.batches = 16, .threads = 2});  // With this limit, an order has several batches.
+  ExpectCallerGathers({.batches = 16, .threads = 2});  // With this limit, a thread takes on several batches at once.
 }
 
 TEST(Batcher, ASeekBack_GivesTheSameBatchAgain) {
@@ -290,7 +290,7 @@ TEST(Batcher, MemoryThatWasGivenBack_HoldsALaterBatch) {
     addresses.insert(batch.samples.labels.const_data_ptr());
     batcher.Recycle(std::move(batch.samples));
   }
-  // One batch is read, two wait, and each of three threads may be gathering one.
+  // At most six batches exist at a time: one that the test reads, two that wait, and one in each of three threads.
   EXPECT_LE(addresses.size(), 6u);
 }
 

@@ -42,7 +42,7 @@ TEST(Devices, ThreadsAsAskedFor) {
   EXPECT_EQ(Devices::Discover(options)->Current()[0].num_threads(), 3);
 }
 
-// A container with 1 CPU and 64 MiB, of which 48 are taken.
+// A container with 1 CPU and 64 MiB of memory, of which 48 MiB are in use.
 TEST(Devices, TheLimitsOfAContainer_AreThoseOfTheCpu) {
   const WrittenFiles files;
   files.Write("/proc/self/cgroup", "0::/\n");

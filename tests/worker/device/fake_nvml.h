@@ -4,8 +4,8 @@
 
 namespace ampd::device {
 
-// State of the fake NVML, which the library exports as `fake_nvml` and tests set. GPU n has 64 GiB << n of memory.
-// Single-threaded; owner: the test.
+// State of the fake NVML. The library exports it as `fake_nvml`, and tests set its fields. GPU n has 64 GiB << n of
+// memory. Single-threaded; owned by the test.
 struct FakeNvml {
   unsigned num_gpus = 2;
   int64_t used_bytes = 0;                // used memory of every GPU

@@ -86,8 +86,8 @@ at::Tensor RunOne(Node node, const at::Tensor& x) { return Bound(OneNode(std::mo
 
 absl::Status CreateError(Node node) { return Executor::Create(OneNode(std::move(node)), OpRegistry()).status(); }
 
-// Tests ops that have numbers in place of tensors. The executor must not make tensors from these numbers, because a GPU
-// would wait for a tensor in the CPU's memory.
+// Tests ops whose arguments are numbers in place of tensors. The executor must not make tensors from these numbers,
+// because such a tensor would be in the CPU's memory, and a GPU would have to wait for it.
 TEST(Run, NumbersTakeTheDtypeAndGradientsOfTheTensorsBesideThem) {
   for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
     Graph graph("where");

@@ -29,8 +29,10 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
-// How many kinds of nodes a graph may have: the first kPlain kinds are plain ops, the next ones views and writes, and
-// the rest parts of values.
+// The number of kinds of nodes that a random graph may have. There are three such sets of kinds:
+//   * kPlain: ops that write nothing in place;
+//   * kWithViewsAndWrites: also views, and ops that write in place;
+//   * kWithParts: also ops that take, read or change a part of a value.
 constexpr int kPlain = 3;
 constexpr int kWithViewsAndWrites = 5;
 constexpr int kWithParts = 9;

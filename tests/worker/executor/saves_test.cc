@@ -40,8 +40,7 @@ struct OpCall {
   std::vector<Given> arguments;  // Arguments with the same name form one list argument.
 };
 
-// Returns a random tensor that needs a gradient and is not a leaf, because autograd's node for a leaf would keep it
-// alive.
+// Returns a random tensor that needs a gradient. It is not a leaf, because autograd keeps every leaf alive.
 at::Tensor Trained(at::IntArrayRef sizes) { return at::rand(sizes).requires_grad_(true).add(0.01); }
 
 at::Tensor Labels() { return at::zeros({3}, at::kLong); }

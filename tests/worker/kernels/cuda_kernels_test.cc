@@ -74,8 +74,8 @@ class CudaKernelsTest : public CudaTest {
   }
 
   // Returns a table, in device memory, with one row for each tensor. If `with_momentum` is false, the rows have no
-  // first moments. A row's number is its place in the array of statistics: i for row i if `numbered` is
-  // true, otherwise the number of the tensor.
+  // first moments. A row's `number` is the index of its tensor's statistics. If `numbered` is true, row i has the
+  // number i; otherwise it has the tensor's own number.
   CudaTable Table(bool with_momentum = true, bool numbered = false) {
     std::vector<TensorRow> rows;
     CudaTable table;

@@ -33,7 +33,7 @@ std::optional<Tensor> MaybeTensor(uint64_t seed, int64_t count, std::optional<Fo
   return format.has_value() ? std::optional(Tensor(RandomNumbers(seed, count, -4, 0), *format)) : std::nullopt;
 }
 
-// The shape and the formats of a norm. A format that is missing stands for an absent tensor.
+// The shape and the formats of a norm. If a format has no value, the norm does not have this tensor.
 struct Case {
   int64_t rows = 1;
   int64_t columns = 1;
@@ -327,7 +327,7 @@ class CudaLayerNormKernelsTest : public CudaTest {
   }
 };
 
-// Returns a case with these formats. The sum has the format of both addends, or fp32 if their formats differ.
+// Returns a case with these formats. The sum has the format of x or, if y has another format, fp32.
 Case WithFormats(Case shape, Format x, std::optional<Format> y, Format result) {
   shape.x = x;
   shape.y = y;
@@ -339,7 +339,7 @@ Case WithFormats(Case shape, Format x, std::optional<Format> y, Format result) {
 TEST_F(CudaLayerNormKernelsTest, EveryShape) {
   uint64_t seed = 1;
   for (const int64_t columns : {1, 2, 5, 8, 64, 255, 256, 257, 768, 1600, 4096, 4097, 4104}) {
-    // The emulated CUDA is slow at long rows, so fewer numbers of rows are tried for them.
+    // The emulated CUDA is slow if rows are long. So for long rows, only matrices of 1, 5 and 9 rows are tried.
     for (int64_t rows = 1; rows <= 9; rows += columns < 1600 ? 1 : 4) {
       const Format x = kFormats[seed % 3];
       const std::optional<Format> y = rows % 2 == 0 ? std::nullopt : std::optional(kFormats[rows % 3]);
@@ -428,8 +428,8 @@ TEST_F(CudaLayerNormKernelsTest, GiveTheSameBitsAgain) {
   EXPECT_EQ(backward.bias, backward_again.bias);
 }
 
-// The shapes need one group of thread blocks or several. Their rows fit into the registers of a team of threads or,
-// with 4100 columns, do not fit.
+// Some shapes need one group of thread blocks, others need several. Rows of 4100 columns do not fit into the registers
+// of a team of threads; the other rows do.
 TEST_F(CudaLayerNormKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
   for (const Case& shape : {Case{.rows = 3, .columns = 16}, Case{.rows = 200, .columns = 768},
                             Case{.rows = 2 * kLayerNormPartials, .columns = 768}, Case{.rows = 40, .columns = 4100}}) {

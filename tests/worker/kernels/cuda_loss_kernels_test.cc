@@ -25,7 +25,7 @@ float Rounded(float number, Format format) {
                                       : number;
 }
 
-// Returns the relative error of one rounding to the format.
+// Returns a bound on the relative error of one rounding to the format.
 double Epsilon(Format format) {
   return format == Format::kFloat32 ? 0x1p-23 : format == Format::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
@@ -282,7 +282,8 @@ TEST_F(CudaLossKernelsTest, WithoutARowThatCountsTheMeanIsNanAndTheSumZero) {
   }
 }
 
-// A number that is not finite spoils the loss, and the gradient of its own row, wherever in the row it is.
+// If a logit is NaN or infinite, the loss and the gradient of the logit's row must be NaN. The gradients of other rows
+// must not be NaN. The test tries several positions in the row.
 TEST_F(CudaLossKernelsTest, NoNumberThatIsNotFiniteIsHidden) {
   for (const float poison : {kInf, kNan}) {
     for (const int64_t place : {0, 1, 8, 1000, 2100, 2101}) {

@@ -8,8 +8,8 @@
 
 namespace ampd::kernels {
 
-// Returns the kernels that cuda_kernels_test.cc compares with the CPU's. Returns null, and the reason in `why`, if they
-// cannot run on this machine.
+// Returns the CUDA kernels that the test program tests: the emulated or the real ones. If they cannot run on this
+// machine, returns null and sets `why` to the reason.
 const CudaKernels* KernelsUnderTest(std::string* why);
 
 // Runs `launch` with the blocks of every kernel launch from the last to the first, and returns the number of kernel

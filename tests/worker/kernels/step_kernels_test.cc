@@ -202,8 +202,8 @@ TEST(InstructionSets, UpdateSgdGivesThePlainLoopsBitsWithAndWithoutMomentum) {
   }
 }
 
-// The working copy of large tensors is written past the caches where the instruction set allows it, in whole cache
-// lines.
+// If the instruction set allows it, the working copy of a large tensor is written with stores that bypass the caches.
+// These stores write whole cache lines.
 TEST(InstructionSets, UpdatesOfLargeTensorsGiveThePlainLoopsBits) {
   constexpr int64_t kLarge = (1 << 20) + 77;
   constexpr int64_t kElementsPerLine = 32;

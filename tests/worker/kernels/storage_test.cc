@@ -56,7 +56,7 @@ TEST(Halves, TheUpperHalfIsTheNearestNumberAndATieGoesAwayFromZero) {
   EXPECT_EQ(UpperHalf(std::numeric_limits<float>::infinity()), 0x7f80);
 }
 
-// The counters, keys and results are test vectors of Random123, the authors' own code.
+// The counters, keys and results are test vectors of Random123, the library of Philox's authors.
 TEST(Philox, GivesItsAuthorsNumbers) {
   const auto words = [](PhiloxBlock block) {
     return std::array{block.words[0], block.words[1], block.words[2], block.words[3]};

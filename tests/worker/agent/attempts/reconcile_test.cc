@@ -183,8 +183,9 @@ TEST(Reconcile, CancelledBeforeItStarted_LeavesWithoutAProcess) {
   EXPECT_EQ(actions.refuse[0].outcome.last_step(), 40);
 }
 
-// j1/2 (attempt 2 of the job j1) runs here, but a server that was restored from a backup does not know that. Such a
-// server would give the job to another worker as soon as j1/1 has ended.
+// The server was restored from a backup. It knows only attempt 1 of the job j1 ("j1/1") and pauses it, but the worker
+// runs attempt 2 ("j1/2"). The server may give the job to another worker as soon as j1/1 has ended. The test expects
+// that the worker kills j1/2, and reports the end of j1/1 only after that.
 TEST(Reconcile, PausedBeforeItStarted_EndsOnlyAfterAnotherAttemptOfItsJob) {
   Holdings holdings = OneCpu();
   holdings.attempts.push_back(Held(Key("j1", 2), Attempt::RUNNING));

@@ -269,8 +269,10 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
   }
 }
 
-// The scales are column-major: (R, K / 128) for blocks of 1x128; (K / 128 padded to a multiple of 4, C / 128) for
-// blocks of 128x128. LibTorch 2.11 checks this layout, and cuBLASLt reads it.
+// Checks the shape and the order in memory of a matrix's scales, which LibTorch 2.11 checks and cuBLASLt reads. The
+// order is column-major. For a matrix (R, K), the shapes are:
+//   * blocks of 1x128: (R padded to the given number of rows, K / 128);
+//   * blocks of 128x128: (K / 128 padded to a multiple of 4, R / 128 rounded up).
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});
   const at::Tensor matrix = AllSizes().narrow(0, 0, int64_t{150} * 640).clamp(-1e4, 1e4).reshape({150, 640});

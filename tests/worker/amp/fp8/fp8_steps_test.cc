@@ -94,7 +94,7 @@ struct Trajectory {
   std::map<std::string, std::string> fp8;
 };
 
-// Trains, and reads each step's result immediately or, if `ahead`, as late as the engine allows.
+// Trains for kSteps steps. Reads each step's result immediately or, if `ahead` is true, as late as the engine allows.
 Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
   const auto engine = MakeEngine(preset, canary_bound);
   Trajectory run;

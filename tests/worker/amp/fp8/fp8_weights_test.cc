@@ -44,7 +44,8 @@ int64_t NumWeights() {
   return std::count_if(Calls().begin(), Calls().end(), [](const Call& call) { return call.reads_weight(); });
 }
 
-// The emulated kernels, which can be recorded, with a list of the quantizer's calls. A replay adds nothing to it.
+// Returns the emulated kernels, whose launches can be recorded. Each call of a quantizing kernel is added to Calls().
+// A replay of recorded launches adds no calls.
 const kernels::CudaKernels* CountingKernels() {
   static const kernels::CudaFp8Kernels counting = {
       .quantize_tensor =
@@ -257,7 +258,7 @@ TEST_P(Fp8WeightsTest, TheirAmaxIsRecordedByTheFirstPassThatTrains) {
   EXPECT_EQ(DigestOf(*forward_first), DigestOf(*forward_last));
 }
 
-// A model with two losses. Both read a layer in FP8 that the first of them trains.
+// A model with two losses. Both losses depend on the same FP8 layer, but only the first loss trains it.
 graph::Graph SharedLayer() {
   graph::GraphBuilder b("shared");
   const graph::ValueId labels = b.Input("labels", {graph::Dtype::kInt64, {graph::Dim::Batch()}});
@@ -286,7 +287,8 @@ std::unique_ptr<Engine> TwoPhases(const std::string& preset, double learning_rat
   return Engine::Create(model, Resolved(PresetNamed(preset), model), options).value();
 }
 
-// The second phase of a step computes with the weights that the first has just updated.
+// A step has two phases, one for each loss. The second phase must compute with the weights that the first phase has
+// just updated.
 TEST(Fp8Weights, OfOnePhaseAreMadeAnewForTheNext) {
   for (const char* preset : {"fp8", "fp8-block"}) {
     const auto engine = TwoPhases(preset, 1);

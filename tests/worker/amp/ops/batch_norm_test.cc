@@ -46,7 +46,7 @@ struct Case {
 // The leaf tensors of one forward and backward pass, and its results.
 struct Pass {
   at::Tensor input, residual, weight, bias, running_mean, running_variance, result;
-  at::Tensor second;  // The second of two results.
+  at::Tensor second;  // The second result. If the op has one result, this is the same tensor.
 };
 
 Pass LeavesFor(const Case& one) {
@@ -242,7 +242,7 @@ TEST(BatchNorm, TwoResultsGiveTheBitsOfOneResultWithTwoReaders) {
           run->result.mul(first_gradient).sum().add(run->second.mul(second_gradient).sum()).backward();
         }
         ExpectSameGradients(once, twice);
-        // An explicit sum of the gradients, where ReLU passes them.
+        // The residual's gradient must be the sum of both gradients where ReLU's result is positive, and 0 elsewhere.
         const at::Tensor sum = first_gradient.add(second_gradient).mul(once.result.gt(0));
         EXPECT_TRUE(at::equal(twice.residual.grad(), sum));
       }

@@ -66,7 +66,7 @@ TEST(CrossEntropy, IsLibTorchsToTheBit) {
   }
 }
 
-// A way to make the logits. `written_over` says whether the op writes the gradient of these logits into their memory.
+// A way to make logits. `written_over` says whether the cross entropy overwrites these logits with their gradient.
 struct Origin {
   const char* name;
   at::Tensor (*make)(const at::Tensor& leaf);

@@ -73,12 +73,14 @@ Pass BothPasses(const std::vector<at::Tensor>& start, const Loss& loss_of) {
   return pass;
 }
 
-// Returns the relative error of one rounding to the type.
+// Returns a bound on the relative error of one rounding to the type.
 double Epsilon(at::ScalarType type) { return type == at::kFloat ? 0x1p-23 : type == at::kHalf ? 0x1p-10 : 0x1p-7; }
 
-// Checks that two gradients are close. The bound allows for `roundings` roundings of the largest element, for another
-// order of the sum over the classes, and for an error relative to the loss scale: the gradient of a nearly certain
-// prediction is a small difference of two numbers near that scale.
+// Checks that two gradients are close. The bound allows for:
+//   * `roundings` roundings of the largest element;
+//   * another order of the sum over the classes;
+//   * an error relative to the loss scale, because the gradient of a nearly certain prediction is a small difference of
+//     two numbers near that scale.
 void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, double roundings, const std::string& what) {
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;

@@ -37,7 +37,7 @@ executor::OpRegistry Registry(bool with_kernels) {
   return registry;
 }
 
-// The operands of a norm and the dtypes of its results. Undefined tensors are absent.
+// The operands of a norm and the dtypes of its results. If a norm lacks an operand, its tensor here is undefined.
 struct Norm {
   at::Tensor x, y, weight, bias;
   std::vector<int64_t> shape;

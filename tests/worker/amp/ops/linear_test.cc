@@ -107,7 +107,7 @@ TEST_F(LinearTest, ResultsEqualLibTorchsForEveryShapeAndDtype) {
   }
 }
 
-// With so many rows, the kernel sums them in several slices.
+// The bias's gradient is a sum over all rows. With this many rows, the kernel splits the sum into several slices.
 TEST_F(LinearTest, ResultsEqualLibTorchsForManyRows) { ExpectLikeLibTorch(Operands({4, 500, 8}, 320), "many rows"); }
 
 // The weight of GPT-2's layers is a transposed view. Autograd passes the view's gradient on to the stored tensor.

@@ -45,7 +45,7 @@ struct WideOp {
   std::vector<std::vector<int64_t>> shapes;  // Shapes of the arguments that have a gradient.
   std::vector<int64_t> result;               // Shape of the result.
   Op in_fp32;                                // The op's definition, on fp32 arguments.
-  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // The op's stack: the node's arguments.
+  std::function<std::vector<c10::IValue>(const Tensors& arguments)> as_stack;  // Makes the stack that the op gets.
 };
 
 const std::vector<int64_t> kOnes = {1, 1};
@@ -142,8 +142,8 @@ TEST(UpcastMatmul, RoundResultsAndGradientsOnce) {
   }
 }
 
-// A case in which the op's attention on 16-bit operands is compared with fp32 attention on the same operands. If
-// `mask_trains`, the mask is the last operand; other masks are passed separately.
+// A case in which the op's attention on 16-bit operands is compared with fp32 attention on the same operands.
+// `mask_trains` says whether the mask has a gradient, too.
 struct AttentionCase {
   std::string name;
   std::vector<std::vector<int64_t>> shapes;  // Shapes of the query, key and value.

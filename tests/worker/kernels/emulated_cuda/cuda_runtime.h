@@ -65,14 +65,12 @@ inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr unsigned kWarpSize = 32;
 inline constexpr size_t kStackBytes = size_t{1} << 17;
 
-// The number of launches so far; whether the blocks run from the last to the first. Then the state of the current
-// launch: the context to which its threads return when they wait or end, each thread's context, and the number of
-// threads that have ended.
-inline int64_t num_launches = 0;
-inline bool runs_last_block_first = false;
-inline ucontext_t launcher;
-inline std::vector<ucontext_t> contexts;
-inline unsigned num_ended = 0;
+inline int64_t num_launches = 0;            // Number of launches so far.
+inline bool runs_last_block_first = false;  // Whether blocks run from the last to the first.
+// The state of the current launch.
+inline ucontext_t launcher;               // The context to which threads return when they wait or end.
+inline std::vector<ucontext_t> contexts;  // The context of each thread.
+inline unsigned num_ended = 0;            // Number of threads that have ended.
 
 // Returns the stack of a thread. Stacks are allocated once and reused by all launches.
 inline std::byte* StackOf(unsigned thread) {
@@ -122,8 +120,8 @@ void RunThreads(unsigned num_threads, const Body& body) {
 inline void __syncthreads() { swapcontext(&emulated_cuda::contexts[threadIdx.x], &emulated_cuda::launcher); }
 
 // Emulates CUDA's exchange of values between the threads of a warp. REQUIRES: every thread of the block calls it, not
-// just every thread of the warp, because it waits at the block's barrier. Calls use two buffers in turn. When a call
-// writes to a buffer again, all threads have passed the barrier of the call in between, so they have read the buffer.
+// just every thread of the warp, because it waits at the block's barrier. Calls alternate between two buffers, so that
+// no call overwrites a buffer that other threads still read: all threads pass a barrier between two uses of a buffer.
 template <typename T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int offset) {
   static T exchanged[2][emulated_cuda::kMaxThreads];

@@ -34,7 +34,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
-// All system calls that change files, for every architecture. openat counts only if it may create a file.
+// All system calls that change files. Some exist only on x86-64. openat counts only if it may create a file.
 constexpr Call kCalls[] = {
     {SYS_openat, "openat"},       {SYS_write, "write"},
     {SYS_writev, "writev"},       {SYS_pwrite64, "pwrite64"},

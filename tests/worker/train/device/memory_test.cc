@@ -343,7 +343,7 @@ TEST(MemoryModel, LogitsOfManyClassesBecomeTheirGradient) {
   }
 }
 
-// The model has the loss head that a GPU computes: CUDA kernels, which run here on an emulation of CUDA.
+// The model has the fused loss head that policies for a GPU have. Its CUDA kernels run here on an emulation of CUDA.
 TEST(MemoryModel, LogitsOfAFusedLossHeadArePaddedAndBecomeTheirGradient) {
   constexpr int64_t kSamples = 4;
   InstallCountingAllocator();

@@ -90,9 +90,11 @@ TEST_F(GpuFp8Test, ProductsOfTensors_AreThoseInFp32) {
 }
 
 // Tests the three matrix products of a layer with one FP8 scale per block. For the result and the input's gradient, the
-// blocks of the first matrix are 1x128 and those of the second 128x128. For the weight's gradient, the blocks of both
-// are 1x128. The sizes cover edge cases: 5 blocks are not a multiple of 4, 150 rows are not a multiple of 16, and 200
-// elements end inside a block.
+// blocks of the first matrix are 1x128, and those of the second matrix are 128x128. For the weight's gradient, the
+// blocks of both matrices are 1x128. The sizes cover edge cases:
+//   * 5 blocks, not a multiple of 4;
+//   * 150 rows, not a multiple of 16;
+//   * 200 elements, which end inside a block.
 TEST_F(GpuFp8Test, ProductsOfBlocks_AreThoseInFp32) {
   if (!amp::NativeFp8Of(*Gpu()).blocks) {
     std::printf("no product of blocks on this GPU: fp8-block multiplies in fp32\n");

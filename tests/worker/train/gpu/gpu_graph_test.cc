@@ -157,7 +157,7 @@ void ExpectNoWaits(amp::Engine& engine, amp::Batch (*batch)(), const char* prese
   const amp::StepGraphs& graphs = *Gpu()->graphs;
   for (uint64_t i = 0; i < kSteps; ++i) {
     const std::vector<amp::Batch> batches = {batch(), batch()};
-    graphs.forbid_waits(i > 0);  // Step 0 may wait: it copies scalars and measures FP8's error.
+    graphs.forbid_waits(i > 0);  // In step 0 the host may wait: it copies scalars and measures the error of FP8.
     EXPECT_NO_THROW(engine.Enqueue(batches, 100 + i)) << preset << " step " << i;
     graphs.forbid_waits(false);
     engine.AwaitStep();
@@ -204,8 +204,8 @@ TEST_P(GpuGraphImagesTest, NothingMakesTheHostWaitFromEnqueueToTake) {
 
 INSTANTIATE_TEST_SUITE_P(Presets, GpuGraphImagesTest, testing::Values("fp32", "bf16", "fp16"), PresetInName);
 
-// Batches of 1 MiB and more reach the GPU on a stream of their own, while it computes the step before. Here they are
-// bytes in pinned memory, which is overwritten as soon as its step has ended.
+// A batch of 1 MiB or more is copied to the GPU on a separate stream, while the GPU computes the previous step. In this
+// test, batches are bytes in pinned memory. The test overwrites a batch's memory as soon as its step has ended.
 TEST_P(GpuGraphImagesTest, LargeBatchesInMemoryThatIsUsedAgain_GiveTheBitsOfStepsThatRunOpByOp) {
   constexpr int64_t kMany = 8192;
   const at::Tensor scales = at::tensor({0.3F, 0.7F}).view({1, 2});
@@ -225,7 +225,7 @@ TEST_P(GpuGraphImagesTest, LargeBatchesInMemoryThatIsUsedAgain_GiveTheBitsOfStep
     batch.labels.copy_(kept.back().labels);
     replayed->Enqueue({batch}, 100 + i);
     if (i > 0) {
-      replayed->AwaitStep();  // Of the step before; this one is still under way.
+      replayed->AwaitStep();  // Waits for the previous step. Step i may still be running.
     }
   }
   replayed->AwaitStep();

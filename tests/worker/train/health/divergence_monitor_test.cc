@@ -18,8 +18,8 @@ using ::testing::IsEmpty;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// A run that a DivergenceMonitor observes. Each call of the functions below observes a step. `found` lists the findings
-// with their steps, such as "12:loss_spike".
+// A run that a DivergenceMonitor observes. Each function whose name starts with Apply or Skip adds one step to the run,
+// ApplyHealthy several. `found` lists the findings with their steps, such as "12:loss_spike".
 class WatchedRun {
  public:
   explicit WatchedRun(int hysteresis = 1) : hysteresis_(hysteresis) {}
@@ -37,7 +37,7 @@ class WatchedRun {
              .hysteresis = hysteresis_,
              .at_floor = at_floor});
   }
-  // Runs steps whose losses fall from 2.3 to 0.5, as in a healthy run. Each loss has random noise of up to a third of
+  // Adds steps whose losses fall from 2.3 to 0.5, as in a healthy run. Each loss has random noise of up to a third of
   // its value.
   void ApplyHealthy(int num_steps) {
     for (int i = 0; i < num_steps; ++i) {

@@ -43,7 +43,8 @@ PrecisionPolicy Preset(const std::string& name) {
   return policy;
 }
 
-// Raises the precision of a run until no wider precision exists. Returns each precision after a raise, in order.
+// Raises the precision of a run until no wider precision exists. Returns the texts of all raises in order, such as "in
+// bf16" and "in fp32".
 std::vector<std::string> Way(const PrecisionPolicy& policy, const v1::Device& device, const std::string& module) {
   std::vector<std::string> way;
   PrecisionRaise raise;

@@ -25,8 +25,8 @@ const TensorType kMask = {Dtype::kBool, {Dim::Batch(), 8}};
 
 graph::Graph Built(GraphBuilder builder) { return std::move(builder).Build().value(); }
 
-// Returns a classifier with inputs of these names and types. The classifier computes with the first input only, so that
-// one must contain numbers.
+// Returns a classifier with inputs of these names and types. The classifier computes only with the first input, which
+// must therefore be of a floating-point type.
 graph::Graph Classifier(const std::vector<std::pair<std::string, TensorType>>& inputs) {
   GraphBuilder builder("classifier");
   std::vector<ValueId> values;

@@ -255,9 +255,9 @@ TEST_F(EarlyStoppingTest, WithALearningRateOfAPlateau_BothCountTheSameEvaluation
   ExpectSameEnd(*RunToOutcome(start), *whole);
 }
 
-// The first evaluation is the best, because no loss falls by 1000. Step 6 diverges after five evaluations, and the run
-// returns to step 4. The second evaluation of step 5 then replaces the first one in the count, so the sixth evaluation
-// without improvement is that of step 7.
+// The job ends after six evaluations without improvement. The first evaluation stays the best one, because an
+// improvement must be larger than 1000. Step 6 diverges, and the run returns to step 4. Step 5 is then evaluated again.
+// Only its second evaluation counts, so the six evaluations are those of steps 2 to 7.
 TEST_F(EarlyStoppingTest, AfterARollBack_TheEvaluationsOfTheCheckpointCount) {
   StartAttempt start = Stopping(1, "fp16");
   UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);  // The bright sample is in the sixth batch.

@@ -241,8 +241,8 @@ TEST_F(SampleTest, KilledAndResumed_ItDrawsWhatTheRunNeverInterruptedDraws) {
   }
 }
 
-// A checkpoint is saved after the sample of its step. Only the last checkpoint is saved before the sample of its step,
-// so an attempt that starts from it draws that sample.
+// The last checkpoint is saved before the sample of its step is drawn. So an attempt that starts from this checkpoint
+// must draw that sample. All other checkpoints are saved after the sample of their step.
 TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   StartAttempt start = Gpt2("fp32", 14);
   AskForText(start, 7);
@@ -257,8 +257,8 @@ TEST_F(SampleTest, FromACheckpoint_NoSampleIsLeftOut) {
   EXPECT_EQ(again->samples[0].content(), whole->samples[1].content());
 }
 
-// The trainer is ordered to leave while it draws a sample in the middle of the run, and while it draws the last one,
-// which follows the last checkpoint.
+// The first attempt is ordered to leave while it draws a sample in the middle of the run. The second attempt is ordered
+// to leave while it draws the last sample, which is drawn after the last checkpoint.
 TEST_F(SampleTest, OrderedToLeaveWhileItDraws_ItLeavesThatSampleToTheNextAttempt) {
   StartAttempt start = Gpt2("fp32", 10);
   AskForText(start, 5);
