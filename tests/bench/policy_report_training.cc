@@ -33,7 +33,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kProfiledSteps = 2;
-constexpr size_t kUntimedSteps = 5;  // These steps choose algorithms, allocate memory and record graphs.
+constexpr size_t kUntimedSteps = 5;  // In these steps, the engine chooses algorithms and records CUDA graphs.
 constexpr uint64_t kWeightSeed = 7;  // The same seed as in tools/gpu/gpu_peers.py.
 
 // While an object of this class exists, LibTorch may choose nondeterministic algorithms.

@@ -30,8 +30,8 @@ class ChildProcess {
   int wait_status_ = -1;
 };
 
-// Waits until the file exists and ends with a newline, and returns its content. Fails the test after `timeout`. Tests
-// wait in this way for port files, which appear complete. Uses notifications of the file system.
+// Waits until the file exists and ends with a newline, and returns its content. Fails the test after `timeout`. Does
+// not poll: the file system notifies this process of changes.
 std::string AwaitFile(const std::string& path, absl::Duration timeout);
 
 // Creates an empty folder in the test's temporary folder and returns its path.

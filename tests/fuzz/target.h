@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "data/data_file.h"
 
-// A fuzz target is one definition of LLVMFuzzerTestOneInput, called by libFuzzer (AMPD_FUZZ) or by replay_test.cc. It
-// passes the input to a reader as a file. For every input, the reader must return either content that keeps the
-// reader's promises or one DATA_ERROR.
+// A fuzz target is a file that defines LLVMFuzzerTestOneInput. This function is called by libFuzzer (in builds with
+// AMPD_FUZZ) or by replay_test.cc. It passes the input to a reader as a file. For every input, the reader must return
+// either content that keeps the reader's promises or one DATA_ERROR.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace ampd::fuzz {

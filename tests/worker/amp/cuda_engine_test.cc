@@ -106,8 +106,8 @@ TEST_P(CudaEngineTest, GoesOnFromAnExportedState) {
   ExpectSameBits(*cpu, *cuda);
 }
 
-// With the CUDA kernels, FP8 scales, histories and codes come from the kernels. Products are computed in fp32 here,
-// because there is no GPU.
+// One engine computes FP8 codes, scales and amax histories with the CUDA kernels, the other with LibTorch's CPU ops.
+// Without a GPU, both compute products in fp32.
 TEST(CudaEngine, StepsInFp8GiveTheCpuEnginesBits) {
   v1::ModelSpec spec;
   spec.mutable_mlp()->set_in_features(64);
@@ -148,7 +148,7 @@ graph::Graph ResidualNet() {
   return std::move(b).Build().value();
 }
 
-// Launches of emulated kernels.
+// Numbers of launches of emulated kernels, by kind.
 struct Launches {
   int norms = 0;  // Forward passes of batch norms.
   int sums = 0;   // Backward passes of batch norms that add two gradients.
@@ -238,8 +238,8 @@ TEST_P(FusedBatchNormsTest, ASkippedStepRestoresTheStatistics) {
   }
 }
 
-// The gradient of a checkpoint segment's result is the sum of two gradients. With the segment, autograd adds them;
-// without the segment, the kernels do.
+// The result of the module "block" has two gradients, which are added. If the block is a checkpoint segment, autograd
+// adds them; otherwise the kernels do. The test expects the same bits.
 TEST_P(FusedBatchNormsTest, CheckpointSegmentsChangeNoBit) {
   const auto plain = Make(true);
   const auto segmented = Make(true, {"block"});

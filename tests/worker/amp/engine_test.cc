@@ -227,7 +227,7 @@ TEST(Engine, AStaticScaleThatIsAPowerOfTwoChangesNoBitInFp32) {
   }
 }
 
-// The largest difference between the two states in any weight.
+// Returns the largest difference between corresponding elements of the tensors in `a` and `b`.
 double Distance(const TensorMap& a, const TensorMap& b) {
   double largest = 0;
   for (const auto& [name, tensor] : a) {

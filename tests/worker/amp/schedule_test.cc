@@ -50,7 +50,7 @@ TEST(Schedule, LinearAndPolynomialEndAtTheirFinalRatio) {
   EXPECT_NEAR(RateFactor(square, 50), 0.25, 1e-12);
 }
 
-// Returns after how many evaluations with this loss the rate falls.
+// Returns after how many evaluations with this loss the learning rate falls.
 int EvalsUntilFall(Plateau& plateau, double loss) {
   int count = 1;
   while (!plateau.Observe(loss)) {

@@ -396,7 +396,7 @@ TEST_F(DatasetTest, SyntheticNoise_IsStandardNormal) {
     all[i] = static_cast<int64_t>(i);
   }
   const at::Tensor noise = data->Get(all).images.sub(clean->Get({0}).images);
-  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // Over 4 standard errors of the mean of 100,000 samples.
+  EXPECT_NEAR(noise.mean().item<double>(), 0, 0.015);  // The bound is more than 4 standard errors of the mean.
   EXPECT_NEAR(noise.pow(2).mean().item<double>(), 1, 0.02);
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3, 0.15);
 }

@@ -131,8 +131,8 @@ TEST_F(CudaColumnSumKernelsTest, GivesTheSameBitsAgain) {
   EXPECT_EQ(Sum(matrix, Format::kFloat32, shape), Sum(matrix, Format::kFloat32, shape));
 }
 
-// The matrices have one tile of columns or several, of which the last may have few columns. Their rows form one slice
-// or several.
+// Some matrices have one tile of columns, others several; the last tile may be incomplete. The rows of some matrices
+// form one slice, those of others several.
 TEST_F(CudaColumnSumKernelsTest, TheOrderOfTheBlocks_ChangesNoBit_AndOneLaunchDoesAll) {
   for (const Shape& shape : {Shape{.rows = 900, .columns = 768}, Shape{.rows = 20001, .columns = 5},
                              Shape{.rows = 3000, .columns = 264}, Shape{.rows = 4, .columns = 8}}) {

@@ -168,8 +168,8 @@ class CudaFp8KernelsTest : public CudaTest {
                             << (transposed ? ", transposed" : "");
   }
 
-  // Checks the plain and the transposed output against the definition. With kRows, neighbours in a row share a scale,
-  // in each of the two outputs.
+  // Checks the plain and the transposed output against the definition. With kRows, the elements that share a scale are
+  // in one row of the output, so they differ between the two outputs.
   void ExpectQuantized(const Matrix& matrix, Grain grain) {
     const Made made = Run(matrix, grain);
     const bool rows = grain == Grain::kRows;

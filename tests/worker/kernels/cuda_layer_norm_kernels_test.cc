@@ -118,7 +118,8 @@ Expected ExpectedForward(const Problem& problem) {
 // The largest relative error of rounding to the format, with a margin of a tenth.
 double RoundingOf(Format format) { return 1.1 * (format == kFp32 ? 0x1p-24 : format == kBf16 ? 0x1p-8 : 0x1p-11); }
 
-// Checks `actual` with the rounding of a format. `error`: the error that fp32 sums may have before the rounding.
+// Checks that each element of `actual` differs from `expected` by at most `error`, the possible error of its fp32 sums,
+// and one rounding to the format.
 void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected, Format format,
                 const std::vector<double>& error, const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;

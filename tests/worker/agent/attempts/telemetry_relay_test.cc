@@ -141,7 +141,9 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  EXPECT_EQ(num_batches, 3 + 5);  // The fewest batches within the size limits. The third batch has two large events.
+  // Three batches hold the small records, of which the third also has two large events. Five batches hold the other
+  // large events. Fewer batches would exceed a limit.
+  EXPECT_EQ(num_batches, 3 + 5);
 }
 
 TelemetryBatch LargeSample(uint64_t sequence) {

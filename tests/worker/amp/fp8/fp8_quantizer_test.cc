@@ -1,6 +1,6 @@
-// Tests that the CUDA kernels for FP8 give the same bits as LibTorch's CPU ops: first their arithmetic functions alone,
-// then the whole kernels, compiled for an emulation of CUDA. Also tests the layout of scales that LibTorch requires for
-// products with one scale per block.
+// Tests that the CUDA kernels for FP8 give the same bits as LibTorch's CPU ops: first the kernels' arithmetic functions
+// alone, then the whole kernels, compiled for an emulation of CUDA. Also tests the layout of scales that LibTorch
+// requires for products with one scale per block.
 #include "worker/amp/fp8/fp8_quantizer.h"
 
 #include <gtest/gtest.h>

@@ -118,8 +118,8 @@ Trajectory Train(const std::string& preset, double canary_bound, bool ahead) {
 
 double LargestError(const Fp8Finding& finding) { return *std::max_element(finding.errors, finding.errors + 3); }
 
-// Returns a bound for the layers' FP8 errors that some layers exceed and others do not. A canary step
-// compares FP8 with bf16. The errors are those of the second canary step, because the first one is skipped.
+// Returns a bound for the layers' FP8 errors that some layers exceed and others do not. The errors are measured in the
+// second canary step (a step that compares FP8 with bf16), because the first canary step is skipped.
 double BoundThatDemotesSome(const std::string& preset) {
   const std::vector<Fp8Finding> findings = Train(preset, kNoBound, false).findings[kCanaryEverySteps];
   double least = kNoBound;
@@ -174,7 +174,7 @@ TEST_P(Fp8StepsTest, TheCanarysIsTakenBeforeAnotherBegins) {
   EXPECT_FALSE(engine->AwaitStep().fp8.empty());
 }
 
-// The scale if the largest amax in the history is `amax`. `largest`: the largest number of the format.
+// Returns the FP8 scale if the largest amax in the history is `amax`. `largest`: the largest number of the FP8 format.
 float ScaleOf(float amax, float largest) { return 1.0F / amax * largest; }
 
 // An applied step puts its amax (the largest magnitude) first in the history, and the scale is computed from the

@@ -1,4 +1,4 @@
-// Compares FP8 numbers, products and layers with independent loops, and trains with them.
+// Tests FP8 numbers, scales, products and layers. Most tests compare them with independent loops.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

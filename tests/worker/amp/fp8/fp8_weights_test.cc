@@ -1,5 +1,5 @@
-// Tests with whole engines that a step quantizes each weight once, and that the numbers are those of newly quantized
-// weights. The CUDA kernels run here over an emulated CUDA on CPU tensors.
+// Tests with whole engines that a step quantizes each weight only once, and that it nevertheless computes with the FP8
+// numbers of the current weights. The CUDA kernels run here over an emulated CUDA on CPU tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Call {
   bool reads_weight() const { return matrix.rows * matrix.columns == kNarrow * kWide; }
 };
 
-// The calls of all quantizing kernels of CountingKernels; tests clear it.
+// The list of all calls of quantizing kernels. CountingKernels() fills the list, and tests clear it.
 std::vector<Call>& Calls() {
   static std::vector<Call> calls;
   return calls;

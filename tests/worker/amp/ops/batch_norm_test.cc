@@ -34,7 +34,7 @@ struct Case {
   bool relu = false;
   bool adds_residual = false;
   bool affine = true;
-  bool tracks = true;  // Has running statistics.
+  bool tracks = true;  // Whether the norm has running statistics.
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
 
   std::string Name() const {

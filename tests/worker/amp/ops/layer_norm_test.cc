@@ -77,8 +77,8 @@ Tensors Compute(const Norm& norm, bool with_kernels = true) {
   return results;
 }
 
-// Computes the norm with LibTorch's op in fp32. The sum of input and residual is rounded to its dtype, but the gradient
-// of this sum is not rounded.
+// Computes the norm with LibTorch's op in fp32. The sum of x and y is rounded to `norm.sum_dtype`, but the gradient of
+// this sum is not rounded.
 Tensors ComputeWide(const Norm& norm) {
   const auto wide = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat) : tensor; };
   at::Tensor sum = wide(norm.x);

@@ -203,7 +203,7 @@ int64_t MeasuredPeak(const graph::Graph& model, const precision::ResolvedPolicy&
   return GetCpuMemory().peak_bytes - before;
 }
 
-// Predicts and measures the peak, prints both, and returns their ratio.
+// Predicts and measures the peak of memory, prints both, and returns the predicted peak divided by the measured one.
 double PredictedOverMeasured(const Network& network, const std::string& preset, const precision::TrainingSetup& setup,
                              const v1::Device& cpu = Cpu()) {
   const graph::Graph model = network.build();
@@ -634,8 +634,8 @@ TEST(EstimateRun, WhatAFusedBatchNormKeepsIsExact) {
   }
 }
 
-// A program with a fused batch norm whose result has two readers. `is_kept`: the first reader keeps it for its backward
-// pass.
+// Returns a program with a fused batch norm whose result has two readers. `is_kept`: whether the first reader keeps the
+// result for its backward pass.
 graph::Graph WithTwoReaders(const graph::Shape& shape, bool is_kept) {
   graph::GraphBuilder b("one");
   const ValueId parameter = b.Parameter("x", shape, graph::Initializer::Normal(1));

@@ -1,4 +1,4 @@
-// Tests of the real ampd-trainer with a fake agent, in which an attempt predicts.
+// Tests of the real ampd-trainer with a fake agent, in which an attempt makes predictions with a trained model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -473,8 +473,8 @@ TEST_F(TrainerTest, LossScaleOrdersOfOneStep_AreBothInEffect) {
   EXPECT_EQ(agent.steps[3].loss_scale, 256);
 }
 
-// The job's next attempt must not apply an order again. Otherwise later changes of the scale would be lost whenever
-// another worker takes over the job.
+// If an attempt has applied an order to set the loss scale, the job's next attempt must not apply this order again.
+// Otherwise later changes of the scale would be lost whenever another worker takes over the job.
 TEST_F(TrainerTest, ALossScaleOrder_IsAppliedOnceOverTheAttemptsOfAJob) {
   FakeAgent agent = Spawn();
   agent.Connect();
