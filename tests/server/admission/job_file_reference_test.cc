@@ -62,7 +62,7 @@ every default filled in.
 * Durations have a unit: `90s`, `15m`, `12h`, `7d`.
 * Paths of data and weights are `<data root>/<path>`: the name of a folder that the worker was
   started with (`--data-root`), and a path below it.
-* Of the fields that say "choose one", a part holds only one: `model: {resnet: {depth: 18}}`.
+* Set only one of a section's fields that say "choose one": `model: {resnet: {depth: 18}}`.
 
 [job-file.schema.json](job-file.schema.json) is the same as a JSON schema. Editors with a YAML
 language server check and complete a job file that begins with this line:
