@@ -22,11 +22,12 @@ class Aliases {
   std::vector<int> memory_;
 };
 
-// The argument that a node returns unchanged without copying, for example dropout with probability 0; nothing if the
-// node has its own result.
+// Returns the argument that the node returns without a change or a copy, as dropout with probability 0 does. Returns
+// nothing if the node computes a result of its own.
 std::optional<ValueId> GivenBack(const Node& node);
 
-// The value whose memory a node writes and returns as its result; nothing if the node has its own result.
+// For an in-place op, returns the value that the node overwrites and returns as its result. For any other op, returns
+// nothing.
 std::optional<ValueId> WrittenBy(const Node& node);
 
 // Returns, for each value of the graph by its index, whether the value is a parameter or a buffer.

@@ -29,8 +29,8 @@ bool HasOneValueAChannel(const Node& node, const Shape& input, int64_t batch_siz
          IsOneBeside(input, batch_size, 1);
 }
 
-// Whether a group norm gets only one value per group. Counts the values of all samples of the batch together, although
-// the norm treats each sample alone: PyTorch's own check counts so too.
+// Whether a group norm gets only one value per group. Like PyTorch's own check, counts the values of all samples of the
+// batch together, although the norm treats each sample alone.
 bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size) {
   const Operand* const operand = node.Find("num_groups");
   const auto* const groups = operand == nullptr ? nullptr : std::get_if<int64_t>(operand);

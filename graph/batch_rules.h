@@ -8,8 +8,8 @@
 namespace ampd::graph {
 
 // Returns why the graph can't run on batches of `batch_size` samples, with the op and its module, or an empty string if
-// it can. Checks the rule about batch-dependent sizes that torch.nn enforces in Python but the ops do not: a norm that
-// uses batch statistics needs more than one value per channel, because the variance of one value is NaN.
+// it can. Checks a rule that torch.nn enforces in Python but the ops do not: a batch norm in training mode needs more
+// than one value per channel, and a group norm more than one per group, because the variance of one value is NaN.
 std::string FaultOfBatch(const Graph& graph, int64_t batch_size);
 
 }  // namespace ampd::graph

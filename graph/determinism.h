@@ -19,9 +19,9 @@ namespace ampd::graph {
 std::optional<std::vector<int64_t>> EqualWindows(const Graph& graph, const Node& node);
 
 struct NondeterministicOp {
-  std::string op;           // "aten.pad.default"
+  std::string op;           // For example "aten.pad.default".
   std::string module_path;  // Empty if the op belongs to no module.
-  std::string what;         // A description for messages: "a padding that repeats the border".
+  std::string what;         // For messages, for example "a padding that repeats the border".
 };
 
 // Returns the first op of the graph that has no deterministic algorithm on a GPU, forward or backward. Does not return

@@ -209,7 +209,7 @@ class ResultSplit {
       rewriter.Keep(std::move(kept));
       for (const ValueId use : node.Uses()) {
         if (const auto second = seconds.find(use); second != seconds.end()) {
-          rewriter.ReplaceUses(use, second->second);  // From here on, for the other reader.
+          rewriter.ReplaceUses(use, second->second);  // The other reader is a later node.
           seconds.erase(second);
         }
       }

@@ -34,8 +34,8 @@ std::string_view ScatterOf(const Node& view) {
 //   read(%whole)                            %scattered = slice_scatter(%whole, %filled, ...)
 //                                           read(%scattered)
 //
-// A write to a view of a view becomes one such op per view. It is an error if any further value that shows the memory
-// is read after the write.
+// A write to a view of a view becomes one scatter op per view. It is an error if the written memory is read after the
+// write through another value, which the pass can't replace.
 class InPlacePass {
  public:
   explicit InPlacePass(const Graph& graph)
@@ -127,9 +127,9 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // The values that contain `written`, from the innermost outwards, up to the last one that is in `read`. The search
-  // ends at a view whose part can't be scattered back. Omits values that are the same memory (without a view) and are
-  // not in `read`. Removes the returned values from `read`.
+  // Returns the values that contain `written`, from the innermost outwards, up to the last one that is in `read`. The
+  // search ends at a view whose part can't be scattered back. Omits a value that shows the same memory without a view,
+  // unless it is in `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -220,8 +220,8 @@ class InPlacePass {
   std::vector<bool> is_made_;                 // For each value: a node made it.
   std::vector<bool> is_trained_;              // For each value: it has a gradient.
   std::vector<int> last_reads_;  // For each value: last node that reads it, kNone, or beyond all nodes for an output.
-  // For each memory, by the index of its value: the values so far that show it. ReadBehind removes those that no later
-  // node reads.
+  // Maps Aliases::Of to the values so far that show this memory. ReadBehind removes the values that no later node
+  // reads.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

@@ -20,9 +20,9 @@ struct Loss {
 // for a model with a head.
 std::vector<Loss> LossesOf(const Graph& model);
 
-// The graph of everything that a training step computes, on which a policy is resolved. For a model with a head it is
-// the result of WithLossHead (graph/passes.h); a model with its own losses is returned as it is. Returns the errors of
-// WithLossHead.
+// The graph of everything that a training step computes. Precision policies are resolved for this graph. For a model
+// with a head it is the result of WithLossHead (graph/passes.h); a model with its own losses is returned as it is.
+// Returns the errors of WithLossHead.
 absl::StatusOr<Graph> TrainedGraph(const Graph& model);
 
 }  // namespace ampd::graph

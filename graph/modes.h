@@ -3,7 +3,8 @@
 #include "graph/graph.h"
 #include "graph/op_table.h"
 
-// Training and evaluation mode of nodes. Whether an op trains or draws random numbers may depend on its arguments.
+// Training and evaluation mode of nodes. Whether a node is in training mode, or draws random numbers, may depend on its
+// arguments.
 namespace ampd::graph {
 
 // Whether the node has a training and an evaluation mode. A norm without running statistics does not: it always uses

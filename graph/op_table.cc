@@ -22,9 +22,8 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // `saves` lists what LibTorch's flash kernel saves on a GPU without a mask. OpMemory has the tensors that the
-      // other attention kernels save. The softmax is not saved. For a bool mask, the kernels save the numbers that the
-      // mask adds to the scores.
+      // `saves` lists what LibTorch's flash kernels save: not the softmax and, if there is a mask, the numbers that it
+      // adds to the scores. OpMemory has what an attention without a flash kernel saves.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
@@ -80,7 +79,7 @@ std::vector<OpRow> AsInputRows() {
       {.op = "aten.dropout.default", .saves = {"result.mask"}, .random = true, .training_argument = "train"},
       {.op = "aten.embedding.default", .saves = {"indices"}},
       {.op = "aten.eq.Tensor", .no_gradient = true},
-      // The mask has one number for each entry of the first two dimensions, and is broadcast.
+      // The saved mask has the input's first two dimensions, and is broadcast to the others.
       {.op = "aten.feature_dropout.default",
        .saves = {"result.feature_mask"},
        .random = true,
@@ -108,7 +107,8 @@ std::vector<OpRow> AsInputRows() {
   };
 }
 
-// Ops that only imported models have. An in-place op saves a copy of its argument.
+// Ops that only imported models have. An in-place op with "result.self" saves a copy of the argument that it
+// overwrites.
 std::vector<OpRow> ImportedRows() {
   return {
       {.op = "aten.clone.default", .passes_gradient = true},

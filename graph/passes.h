@@ -29,8 +29,8 @@ Graph WithoutFreshCopies(const Graph& graph);
 // statistics.
 Graph EvalProgram(const Graph& graph);
 
-// The training program, by the model's head (graph/heads.h). Adds the input "labels" and has one output "loss", an fp32
-// scalar, the mean over all labels:
+// The training program: the model with the loss of its head (graph/heads.h). Adds the input "labels". The only output
+// is "loss", an fp32 scalar, the mean over all labels. By the model's output, the loss is:
 //   logits        (B, classes): cross entropy; labels int64, (B). Logits (B, T, classes) count as B * T samples with
 //                 as many labels.
 //   predictions   (B, ...): squared error; labels fp32, of the same shape
@@ -46,7 +46,7 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model);
 // (reason NO_LOSS) if the model has no such output, and the errors of WithoutInPlaceOps.
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss);
 
-// The output of a model with its own loss that states how many labels the loss is the mean of.
+// The name of the output by which a model with its own loss says over how many labels this loss is a mean.
 inline constexpr char kLabelCount[] = "label_count";
 
 // The program that computes the output kLabelCount from the model's inputs, with the buffers that it needs and no
@@ -71,7 +71,8 @@ absl::StatusOr<Graph> WithEvalHead(const Graph& model);
 //   logits        (B, T, vocabulary): "tokens", the likeliest token after each position, int64 (B, T)
 //   predictions   "predictions", unchanged
 //   label_logits  (B, classes): "labels", whether each logit is above 0, bool (B, classes); "logits", unchanged
-// INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs, as a model that computes its own loss.
+// INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs, for example because it computes its own
+// loss.
 absl::StatusOr<Graph> WithPredictions(const Graph& model);
 
 }  // namespace ampd::graph

@@ -59,7 +59,7 @@ class Rewriter {
   std::map<ValueId, size_t> roots_;   // Root groups by replacing value.
   std::vector<ValueId> stands_for_;   // Replacing value by group; valid for roots only.
   std::vector<size_t> parents_;       // Parent by group; a root is its own parent.
-  std::vector<int64_t> sizes_;        // Members by group, including those joined into another; valid for roots only.
+  std::vector<int64_t> sizes_;        // Number of values by group; for a root, with those of all groups joined to it.
 };
 
 }  // namespace ampd::graph

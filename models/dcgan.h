@@ -25,7 +25,7 @@ namespace ampd::models {
 //   generator_loss = bce(discriminator(fake), 1), with bce = binary_cross_entropy_with_logits
 //
 // The discriminator ends without the tutorial's sigmoid, because bce contains it. The tutorial generates the fake
-// images once for both losses. Here each loss has its own program, which generates them, but only one of the programs
+// images once for both losses. Here each loss has its own program, and both programs generate them; only one of the two
 // updates the generator's running statistics. Inputs "images" (B, C, S, S) and "noise" (B, Z); outputs: the two losses,
 // fp32 scalars.
 

@@ -107,8 +107,8 @@ absl::StatusOr<graph::Graph> BuildGpt2(const v1::Gpt2Spec& spec, int64_t sequenc
             return ends_branch ? DropoutOf(b, dropout, path, x) : x;
           },
       .activation = [&b](const std::string& path, ValueId x) { return b.GeluTanh(path + ".act", x); }};
-  // `rows` is made in a statement of its own, because the compiler may evaluate a call's arguments in any order, and
-  // the order of the calls decides the order of the graph's nodes.
+  // This is a statement of its own, because the compiler may evaluate a call's arguments in any order, and the order of
+  // the calls decides the order of the graph's nodes.
   const ValueId rows = b.Rows("transformer.wpe", positions, length);
   ValueId x = b.Add("transformer", b.Embedding("transformer.wte", tokens, table), rows);
   x = Decoder(b, decoder, DropoutOf(b, dropout, "transformer.drop", x));

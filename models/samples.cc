@@ -8,8 +8,8 @@
 namespace ampd::models {
 namespace {
 
-// PNG's overhead for pixels that do not compress is 1/kFramingShare of their size: deflate's blocks add 5 bytes in 16
-// KiB, and PNG's chunks 12 in 8 KiB.
+// PNG's overhead for pixels that do not compress is below 1/kFramingShare of their size: deflate adds 5 bytes to a
+// block of 16 KiB, and PNG adds 12 bytes to a chunk of 8 KiB.
 constexpr int64_t kFramingShare = 400;
 // Bytes for the file's signature, header and end, with a large margin.
 constexpr int64_t kFramingBytes = 1024;

@@ -17,8 +17,8 @@ class PrecisionPolicy;
 // have no rules of their own.
 namespace ampd::precision {
 
-// The reason why a device cannot run a policy. `needed` and `available` are CUDA compute capabilities times ten; both
-// are 0 for a CPU.
+// The reason why a device cannot run a policy. `needed` and `available` are CUDA compute capabilities times ten;
+// `available` is 0 for a CPU, and both are 0 for an unknown preset.
 struct CapabilityGap {
   int needed = 0;
   int available = 0;
@@ -47,11 +47,11 @@ std::optional<CapabilityGap> FindCapabilityGap(const v1::PrecisionPolicy& policy
 // otherwise. UNIMPLEMENTED for a preset that does not run.
 absl::Status CheckCapability(const v1::PrecisionPolicy& policy, const v1::Device& device);
 
-// Whether the device emulates a format: results are exact, but computed slowly.
+// Whether the device emulates a format: it gives the results of the format, but computes them slowly.
 bool IsEmulated(graph::Dtype dtype, const v1::Device& device);
 
 // Whether the device emulates the products of an FP8 recipe by multiplying the quantized numbers in fp32. A GPU has
-// native FP8 products; with one scale per block only at compute capability 9.
+// native FP8 products, but with one scale per block only if its compute capability is 9.x.
 bool IsEmulated(const Fp8Recipe& recipe, const v1::Device& device);
 
 // Whether any of the policy's formats is emulated. REQUIRES: the policy names one preset.
@@ -76,8 +76,8 @@ bool AdaptivePoolsVary(const v1::Device& device);
 // (precision/linear_cross_entropy.h). Every GPU does.
 bool FusesLinearCrossEntropy(const v1::Device& device);
 
-// Whether layer norms on the device are computed by ampd's own kernels, together with the additions and casts around
-// them (precision/fused_norms.h). These kernels exist for GPUs.
+// Whether ampd's own kernels compute layer norms on the device, together with the additions and casts around them
+// (precision/fused_norms.h). Every GPU has them.
 bool FusesLayerNorms(const v1::Device& device);
 
 // Whether the device has an op that computes a linear layer with a bias and its gradients (precision/fused_linears.h).

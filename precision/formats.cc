@@ -23,8 +23,8 @@ class FormatsBuilder {
       : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
-    // If the policy changes the compute format, the other formats that were equal to it change too. This does not hold
-    // for sums, reductions and optimizer state in fp32.
+    // If the policy changes the compute format, the other formats that were equal to it change too. But sums,
+    // reductions and optimizer state stay in fp32 if the compute format changes from fp32.
     const Dtype before = std::exchange(formats_.compute, compute);
     const bool was_low = before != Dtype::kFloat32;
     for (Dtype* dtype : {&formats_.accumulation, &formats_.reduction, &formats_.optimizer_state}) {

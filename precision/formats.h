@@ -13,8 +13,8 @@ namespace ampd::precision {
 // kNone: the job predicts, so no parameter is updated.
 enum class OptimizerKind { kNone, kSgd, kAdam };
 
-// The tensor format in which numbers of an API dtype are stored: fp32 for fp32 and tf32, bf16, or fp16; nothing for any
-// other dtype.
+// The tensor format in which numbers of an API dtype are stored. It is the dtype itself for fp32, bf16 and fp16, and
+// fp32 for tf32; nothing for any other dtype.
 std::optional<graph::Dtype> StorageDtype(v1::PrecisionPolicy::Dtype dtype);
 
 // The format that products compute in: the policy's `compute`, or else the preset's.

@@ -4,8 +4,8 @@
 
 namespace ampd::precision {
 
-// Combines a linear layer and the cross entropy of its results into one op, for devices of which
-// FusesLinearCrossEntropy holds (precision/capability.h):
+// Combines a linear layer and the cross entropy of its results into one op, on devices that have such an op
+// (FusesLinearCrossEntropy of precision/capability.h):
 //
 //   logits = aten.linear.default(input, weight, bias)
 //   samples = aten.view.default(logits, ...)      any number of ops that only change the shape, or cast to fp32

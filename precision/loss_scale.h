@@ -11,8 +11,8 @@ namespace ampd::precision {
 struct LossScaleConfig {
   enum class Kind { kOff, kStatic, kDynamic };
   enum class AtFloor { kClamp, kFail, kFallBack };
-  // Which optimizers skip their update if the gradients of one of several losses are not finite: only that loss's
-  // optimizer, or all.
+  // For a model with several losses: which optimizers skip their update if the gradients of one loss are not finite.
+  // kEachAlone: only that loss's optimizer.
   enum class OptimizerSkip { kEachAlone, kAllTogether };
   Kind kind = Kind::kOff;
   double initial = 1;
@@ -28,10 +28,10 @@ struct LossScaleConfig {
   friend bool operator==(const LossScaleConfig&, const LossScaleConfig&) = default;
 };
 
-// The loss scales that a user's order may set and a sample of gradients may suggest, from `least` to `greatest`
-// inclusive. The range reaches from the floor to the cap, but contains only normal fp32 numbers, because gradients are
-// divided by the scale in fp32. So it ends at the largest fp32 number if the cap is infinite, and starts at the
-// smallest normal fp32 number if there is no floor.
+// The loss scales that a user may set while the job runs, and that a report of sampled gradients may suggest: from
+// `least` to `greatest` inclusive. The range reaches from the floor to the cap, but contains only normal fp32 numbers,
+// because gradients are divided by the scale in fp32. So it ends at the largest fp32 number if the cap is infinite, and
+// starts at the smallest normal fp32 number if there is no floor.
 struct ScaleRange {
   double least = std::numeric_limits<float>::min();
   double greatest = std::numeric_limits<float>::max();

@@ -123,7 +123,7 @@ class PrecisionPass {
   }
 
   // Whether the node is a norm that reads weights in another dtype than its input. False for batch norms, because every
-  // device accepts different dtypes for them.
+  // device accepts them with two dtypes.
   bool IsNormOfTwoDtypes(const Node& node) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     return row != nullptr && node.op != "aten.batch_norm.default" &&
@@ -148,8 +148,8 @@ class PrecisionPass {
     return absl::OkStatus();
   }
 
-  // For a node that writes in place: the dtype of the tensor that it writes. The result must have this dtype, whatever
-  // the node computes in. For any other node: nothing.
+  // For a node that the model runs in place: the dtype of the tensor that the model overwrites. The result must have
+  // this dtype, whatever the node computes in. For any other node: nothing.
   std::optional<Dtype> DtypeWrittenBy(const Node& node) const {
     if (!node.is_written_in_place) {
       return std::nullopt;

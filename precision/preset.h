@@ -35,7 +35,7 @@ struct Formats {
   graph::Dtype accumulation = graph::Dtype::kFloat32;  // Sums of gradients over micro-batches.
   graph::Dtype reduction = graph::Dtype::kFloat32;     // Sums of gradients over devices.
   graph::Dtype optimizer_state = graph::Dtype::kFloat32;
-  bool stochastic_rounding = false;  // When updated parameters without a master are rounded.
+  bool stochastic_rounding = false;  // For updated parameters below fp32 without a master.
   bool tf32_matmul = false;          // Products of fp32 matrices on a GPU use tf32.
 };
 

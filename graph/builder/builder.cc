@@ -347,8 +347,7 @@ ValueId GraphBuilder::StochasticDepth(std::string_view path, ValueId x, double p
                absl::StrCat("stochastic depth of ", probability, " is not in [0, 1)"))) {
     return x;
   }
-  // feature_dropout zeroes whole entries of the first two dimensions. With an inserted dimension of size 1, each such
-  // entry is a sample.
+  // feature_dropout zeroes whole channels. With an inserted second dimension of size 1, a sample is one channel.
   x = Unsqueeze(path, x, 1);
   x = Emit(path, "aten.feature_dropout.default", {{"input", x}, {"p", probability}, {"train", true}}, shape(x));
   return Squeeze(path, x, 1);

@@ -28,7 +28,7 @@ struct Conv2dOptions {
 // Options of torch.nn.MaxPool2d with square windows.
 struct MaxPool2dOptions {
   int64_t kernel_size = 1;
-  int64_t stride = 0;  // 0: the window's size.
+  int64_t stride = 0;  // 0: the same as kernel_size.
   int64_t padding = 0;
 };
 
@@ -37,7 +37,7 @@ enum class RecurrentCell { kLstm, kGru };
 
 // Writes a graph in the style of a torch.nn.Module. Each call is a layer: it adds its parameters under "<path>.weight"
 // and so on, initialised as in the PyTorch module of the same name, and infers the shape of its result. A second call
-// with the same path is the same module again, with the same parameters and buffers.
+// with the same path uses the same parameters and buffers again.
 //
 //   GraphBuilder b("tiny");
 //   ValueId x = b.Input("images", {Dtype::kFloat32, {Dim::Batch(), 1, 8, 8}});
@@ -53,13 +53,13 @@ class GraphBuilder {
 
   ValueId Input(std::string_view name, TensorType type);
   void Output(std::string_view name, ValueId value);
-  // Adds a trained tensor that several layers share, or that none of the layers below creates. If a parameter with this
+  // Adds a trained tensor that several layers share, or that no layer of this builder adds. If a parameter with this
   // name exists, returns that one.
   ValueId Parameter(std::string_view name, Shape shape, Initializer initializer);
 
   // (B, C, H, W) -> (B, out_channels, H', W')
   ValueId Conv2d(std::string_view path, ValueId x, const Conv2dOptions& options);
-  // (B, C, H, W) -> (B, out_channels, H', W'), torch.nn.ConvTranspose2d; H' is (H - 1) stride - 2 padding +
+  // (B, C, H, W) -> (B, out_channels, H', W'), torch.nn.ConvTranspose2d; H' is (H - 1) * stride - 2 * padding +
   // kernel_size. REQUIRES: options.groups is 1.
   ValueId ConvTranspose2d(std::string_view path, ValueId x, const Conv2dOptions& options);
   // (B, C, H, W) -> (B, C, H', W'); incomplete windows are dropped.
@@ -78,9 +78,9 @@ class GraphBuilder {
   // `padding_index`, if given, gets no gradient.
   ValueId Embedding(std::string_view path, ValueId indices, ValueId table, std::optional<int64_t> padding_index = {});
   // Attention over heads, (B, heads, T, D) each -> (B, heads, T, D). The result has the memory layout of the query. So
-  // heads that View and Transpose(1, 2) cut out of (B, T, C) are joined again without a copy. There is no dropout.
-  // `mask`: bool, broadcast to (B, heads, T, T), true where a query sees a key. Without a mask, LibTorch uses its flash
-  // kernel on every device; with a mask, it may use another kernel.
+  // if View and Transpose(1, 2) split (B, T, C) into heads, the inverse of these two joins the result without a copy.
+  // There is no dropout. `mask`: bool, broadcast to (B, heads, T, T), true where a query sees a key. Without a mask,
+  // LibTorch uses its flash kernel on every device; with a mask, it may use another kernel.
   ValueId Attention(std::string_view path, ValueId query, ValueId key, ValueId value, bool is_causal,
                     std::optional<ValueId> mask = {});
   ValueId Relu(std::string_view path, ValueId x);
@@ -93,12 +93,12 @@ class GraphBuilder {
   ValueId Sigmoid(std::string_view path, ValueId x);
   ValueId Silu(std::string_view path, ValueId x);
   ValueId Tanh(std::string_view path, ValueId x);
-  // x as a constant: no gradient flows back through it.
+  // Returns x as a constant: no gradient flows back through the result.
   ValueId Detach(std::string_view path, ValueId x);
   // A constant tensor of ones, or of zeros, with x's shape and dtype.
   ValueId OnesLike(std::string_view path, ValueId x);
   ValueId ZerosLike(std::string_view path, ValueId x);
-  // x reshaped. REQUIRES: x lies in memory in the order of its dimensions.
+  // Returns x with another shape. REQUIRES: x is contiguous.
   ValueId View(std::string_view path, ValueId x, Shape shape);
   ValueId Transpose(std::string_view path, ValueId x, int64_t dim0, int64_t dim1);
   // The first `count` rows of x, as a view. Returns x itself if x has no further rows.
@@ -165,8 +165,8 @@ class GraphBuilder {
                    bool bias);
   Operand LayerParameter(std::string_view path, std::string_view name, Shape shape, Initializer initializer);
   Operand Buffer(std::string_view path, std::string_view name, Shape shape, double value);
-  // The parameter or buffer of this name that an earlier call added; nothing if there is none. A shape other than
-  // `shape` is recorded as an error.
+  // Returns the parameter or buffer of this name that an earlier call added; nothing if there is none. Records an error
+  // if it has another shape than `shape`.
   std::optional<ValueId> Again(std::string_view name, const Shape& shape);
 
   Graph graph_;

@@ -1,4 +1,4 @@
-// The builder's layers for sequences of tokens, also of several lengths.
+// The builder's layers for sequences of tokens, including padded sequences of different lengths.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

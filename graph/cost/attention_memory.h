@@ -17,7 +17,7 @@ struct AttentionSizes {
 };
 
 // Bytes saved for the backward pass: query, key and value in the memory order that the products need, and the softmax.
-// With dropout, also its mask and the softmax multiplied by this mask. Measured against LibTorch 2.11.
+// If there is dropout, also the dropout mask, and the softmax multiplied by this mask. Measured against LibTorch 2.11.
 int64_t AttentionSavedBytes(const AttentionSizes& sizes);
 
 // Additional bytes needed while the attention runs (Forward), and while its backward pass runs (Backward).

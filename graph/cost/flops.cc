@@ -62,8 +62,8 @@ class FlopCounter {
     }
   }
 
-  // Adds a product of two arguments and the products that compute their gradients. `multiplications`: the number of
-  // multiplications in the forward pass.
+  // Adds the FLOPs of a product of two arguments, and of the products that compute their gradients. `multiplications`:
+  // the number of multiplications in the forward pass.
   void CountProduct(const Node& node, std::string_view left, std::string_view right, double multiplications) {
     const double flops = kMultiplyAndAdd * multiplications;
     flops_[FormatOf(node, left, "forward")] += flops;
@@ -75,8 +75,8 @@ class FlopCounter {
     }
   }
 
-  // Adds the products of an attention. The forward pass has two: the scores and the result. The backward pass has up to
-  // four: the gradients of value and softmax, and then, from the gradient of the softmax, those of query and key.
+  // Adds the FLOPs of an attention's products. The forward pass has two products: the scores and the result. The
+  // backward pass has up to four: the gradients of the value, the softmax, the query and the key.
   void CountAttention(const Node& node) {
     const ValueId query = *node.ValueOf("query");
     const ValueId key = *node.ValueOf("key");

@@ -242,7 +242,7 @@ class Run {
   const std::vector<Segment> segments_;
   std::vector<ValueState> values_;
   std::vector<std::vector<int>> saved_;                          // Blocks saved by each node.
-  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // Inputs kept by each segment, by its first node.
+  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // Inputs kept by each segment; key: its first node.
   HeldBlocks blocks_;
 };
 

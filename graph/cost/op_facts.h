@@ -11,12 +11,12 @@
 // ampd's own ops it is, and which tensors it saves for its backward pass.
 namespace ampd::graph {
 
-// The row of a node's op in the op table. For an op that computes in fp32 copies, it is the row of the op that this op
-// replaces.
+// Returns the facts about a node's op in the form of a row of the op table. Some of ampd's own ops have rows of their
+// own, which the table lacks. For every other op of ampd, returns the row of the ATen op that it replaces.
 const OpRow* RowOf(const Node& node);
 
-// Whether the op computes in fp32 copies of its arguments. This holds for 16-bit products ("_wide") and for FP8
-// products, which no CPU computes natively.
+// Whether the op computes in fp32 copies of its arguments, as estimated for a CPU. This holds for the "_wide" ops,
+// which multiply 16-bit tensors, and for the FP8 linear layer, because no CPU multiplies FP8 numbers natively.
 bool IsWide(const Node& node);
 
 bool IsConvolution(const Node& node);
@@ -33,10 +33,11 @@ bool EndsInAddRelu(const Node& node);
 // The value that is given as the argument. If the argument is a list: the values in the list.
 std::vector<ValueId> ValuesOf(const Node& node, std::string_view argument);
 
-// Returns what a node saves for its backward pass. This is the list `saves` of its row in the op table, with three
-// exceptions. Pooling to one pixel is a mean and saves nothing. An FP8 linear layer whose weight gradient is not a
-// product in FP8 saves its input as it is. A fused batch norm with an addition and a ReLU also saves where ReLU was
-// active; without the addition, its backward pass computes the result again from the input.
+// Returns what a node saves for its backward pass. This is OpRow::saves of RowOf(node), with three exceptions:
+// * Pooling to one pixel is a mean, and saves nothing.
+// * An FP8 linear layer whose weight gradient is not computed in FP8 saves its input unchanged.
+// * A fused batch norm with an addition and a ReLU also saves where the ReLU was active. A fused batch norm with only a
+//   ReLU does not: its backward pass computes the result again from the input.
 std::vector<std::string_view> SavesOf(const Node& node);
 
 }  // namespace ampd::graph

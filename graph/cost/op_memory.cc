@@ -57,7 +57,7 @@ int64_t OpMemory::WideBytes(ValueId value) const { return Elements(value) * stat
 
 std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const {
   if (node.op == kFusedBatchNorm && output != node.outputs[0]) {
-    return node.outputs[0];  // The second of two equal results.
+    return node.outputs[0];  // The two results are equal, and share their memory.
   }
   const auto shown = node.ValueOf(RowOf(node)->views);
   if (!shown.has_value() || graph_.type(*shown).dtype != graph_.type(output).dtype) {
@@ -166,7 +166,7 @@ LossHeadSizes OpMemory::LossHeadSizesOf(const Node& node) const {
           .item_bytes = ItemSizeBytes(weight.dtype)};
 }
 
-// Bytes of an internal tensor that an op saves.
+// Bytes of an internal tensor that an op saves. `name`: its name in OpRow::saves, for example "result.mask".
 int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
   const ValueId result = node.outputs[0];
   if (name == "result.mask") {

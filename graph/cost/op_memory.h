@@ -16,10 +16,10 @@ namespace ampd::graph {
 
 // How ampd's CUDA kernels divide their sums and pack a mask. These constants equal those of worker/kernels/cuda, which
 // this folder may not include; worker/amp/ops checks that.
-inline constexpr int64_t kLayerNormPartials = 264;    // Partial sums of each weight and each bias of a layer norm.
+inline constexpr int64_t kLayerNormPartials = 264;    // Partial sums for each weight and bias of a layer norm.
 inline constexpr int64_t kBatchNormSumBlocks = 528;   // Thread blocks that sum the channels of a batch norm.
 inline constexpr int64_t kBatchNormSumChannels = 64;  // Maximum number of channels that one such block sums.
-inline constexpr int64_t kBatchNormMaskPack = 8;      // Channels whose mask of ReLU takes one byte.
+inline constexpr int64_t kBatchNormMaskPack = 8;      // Channels whose ReLU masks share one byte.
 inline constexpr int64_t kColumnSumBlocks = 264;      // Thread blocks that sum the columns of a matrix.
 inline constexpr int64_t kColumnSumTile = 256;        // Maximum number of columns that one such block sums.
 
@@ -64,8 +64,8 @@ class OpMemory {
   // (worker/amp/ops/cross_entropy.cc).
   bool WritesGradientOver(const Node& node, ValueId argument) const;
 
-  // The sizes of a recurrent op. A 16-bit layer counts as fp32 if its op computes in fp32 copies. REQUIRES: the node is
-  // one recurrent layer or several.
+  // The sizes of a recurrent op. A 16-bit layer counts as fp32 if its op computes in fp32 copies. REQUIRES:
+  // IsRecurrent(node).
   RecurrentSizes RecurrentSizesOf(const Node& node) const;
 
  private:

@@ -42,7 +42,7 @@ int64_t OpMemory::WideBackward(const Node& node) const {
   return IsConvolution(node) ? bytes : bytes - WideBytes(*node.ValueOf("weight"));
 }
 
-// Bytes of the losses of all elements, before they are summed.
+// Bytes of a loss's terms, one for each element, before they are summed.
 int64_t OpMemory::UnsummedLoss(const Node& node) const {
   const bool is_by_element = node.op == "aten.mse_loss.default" || node.op == "aten.smooth_l1_loss.default" ||
                              node.op == "aten.huber_loss.default";
@@ -73,7 +73,7 @@ int64_t OpMemory::PartialSums(const Node& node) const {
   return 2 * (std::max(kMostSums, channels) + channels) * static_cast<int64_t>(sizeof(float));
 }
 
-// Bytes of the partial sums from which a fused norm computes the gradients of its weight and bias.
+// Bytes of the partial sums from which a fused layer norm computes the gradients of its weight and bias.
 int64_t OpMemory::NormPartials(const Node& node) const {
   int64_t columns = 0;
   for (const char* const name : {"weight", "bias"}) {
@@ -83,8 +83,8 @@ int64_t OpMemory::NormPartials(const Node& node) const {
   return kLayerNormPartials * 2 * columns * static_cast<int64_t>(sizeof(float));
 }
 
-// The most bytes that the partial sums can take from which "ampd.linear" computes the gradient of its bias. Each thread
-// block stores one fp32 number for each column that the block sums (worker/kernels/cuda/column_sum_kernels.h).
+// The most bytes that "ampd.linear" can need for the partial sums of its bias gradient. Each thread block stores one
+// fp32 number for each column that the block sums (worker/kernels/cuda/column_sum_kernels.h).
 int64_t OpMemory::BiasPartials(const Node& node) const {
   if (!IsLinearWithBias(node) || !IsTrained(*node.ValueOf("bias"))) {
     return 0;

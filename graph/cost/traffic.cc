@@ -117,7 +117,7 @@ class Traffic {
       has_gradient_[Index(use)] = true;
     }
     if (IsView(node) || (moved == 0 && num_gradients > 0 && !IsProduct(node))) {
-      return moved;  // Each argument's gradient is that of the result.
+      return moved;  // Each argument's gradient is the gradient of the result.
     }
     if (IsCrossEntropy(node)) {
       return has_loss_kernels_ ? 2 * ops_.Bytes(*node.ValueOf("self")) : kLossBackwardBytes * Logits(node);
@@ -132,7 +132,7 @@ class Traffic {
         kept_bytes += ops_.Bytes(*kept.value);
       }
     }
-    if (IsBatchNorm(node)) {  // The input is read twice, and so is the gradient, or the masked sum of two gradients.
+    if (IsBatchNorm(node)) {  // The input and the gradient (or the masked sum of two gradients) are read twice.
       return moved + kept_bytes + incoming + ops_.Bytes(node.outputs[0]) + ops_.Bytes(*node.ValueOf("input"));
     }
     return moved + kept_bytes + incoming * (IsProduct(node) ? std::max<int64_t>(num_gradients, 1) : 1);

@@ -18,12 +18,12 @@ struct StepTraffic {
 //
 //   * a result that shows the memory of an argument moves nothing,
 //   * a matrix product or convolution reads the gradient of its result once for each gradient that it computes,
-//   * a batch norm in training mode reads its input, and in the backward pass its gradient too, once for the sums over
-//     the batch and once for the result,
+//   * a batch norm in training mode reads its input twice: once for the sums over the batch and once for the result.
+//     Its backward pass reads the input and the result's gradient twice each,
 //   * a fused batch norm with an addition and a ReLU writes one bit per element for the backward pass, which reads it.
 //     If such a norm has two results, its backward pass reads the gradients of both once, and writes their masked sum
 //     as the gradient of the addend; then it reads this sum once,
-//   * a gradient that is added to an earlier one of the same value is read and the sum is written,
+//   * to add a gradient to an earlier gradient of the same value, a kernel reads both and writes the sum,
 //   * "ampd.cross_entropy" over bf16 logits: if `has_loss_kernels`, each pass reads the logits once, and the backward
 //     pass writes their gradient over them; otherwise LibTorch's ops process a part of the rows at a time, in fp32.
 //

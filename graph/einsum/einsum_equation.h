@@ -9,10 +9,10 @@
 
 namespace ampd::graph {
 
-// A parsed einsum equation. Its labels are numbered as places: the dimensions of the result first, then those that are
-// summed over.
+// A parsed einsum equation. Each label of the equation is replaced by a number, its place. The first places are the
+// dimensions of the result; the places after them are summed over.
 struct EinsumEquation {
-  // For each operand, the place of each of its dimensions. If a place occurs twice in one operand, the einsum uses the
+  // For each operand: the place of each of its dimensions. If one operand has a place twice, the einsum uses the
   // diagonal of the two dimensions.
   std::vector<std::vector<size_t>> operands;
   size_t num_places = 0;

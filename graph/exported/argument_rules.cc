@@ -15,8 +15,8 @@
 namespace ampd::graph {
 namespace {
 
-// A call of an op, whose arguments are read as numbers. An argument that is missing or of another kind reads as
-// nothing; rules do not apply to it.
+// Reads the arguments of an op's call as numbers. An argument that is missing or is no number reads as nothing, and no
+// rule applies to it.
 class Call {
  public:
   Call(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -115,8 +115,8 @@ std::string CheckWindow(const Window& window) {
              : "";
 }
 
-// Returns a message if a window is larger than an input of `size` with its padding. Checks nothing if the size depends
-// on the batch.
+// Returns a message if a window is larger than the padded input, whose size without padding is `size`. Checks nothing
+// if the size depends on the batch (`size` is nothing).
 std::string CheckRoom(const Window& window, std::optional<int64_t> size) {
   return size.has_value() && *size + 2 * window.padding < window.extent()
              ? absl::StrCat("its window of ", window.extent(), " is larger than its input, ", *size,
@@ -220,7 +220,8 @@ std::string CheckEmbedding(const Call& call) {
              : "";
 }
 
-// Classes are along the second dimension, or along the first for a single sample.
+// Checks that a loss has one weight per class. The classes are the second dimension of the scores, or the first if the
+// scores are of a single sample.
 std::string CheckClassWeights(const Call& call) {
   const Shape* const scores = call.ShapeOf("self");
   const Shape* const weights = call.ShapeOf("weight");
@@ -312,7 +313,7 @@ std::string CheckRange(const Call& call) {
              : "";
 }
 
-// The out-of-place form of an in-place op; other ops unchanged.
+// Returns the out-of-place form of an in-place op, and any other op unchanged.
 std::string_view Plain(std::string_view op) {
   const OpRow* const row = FindOp(op);
   return row == nullptr || row->in_place_of.empty() ? op : row->in_place_of;

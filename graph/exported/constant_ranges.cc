@@ -50,8 +50,9 @@ std::optional<Range> RangeOf(const Node& node, std::string_view argument, const 
   return number.has_value() ? std::optional(Range{*number, *number}) : std::nullopt;
 }
 
-// Returns the exact range of a tensor plus one number (`sign` 1) or minus it (`sign` -1). Returns nothing for two
-// tensors: their extremes may be at different positions, so the sum of these would only be a bound.
+// Returns the exact range of a tensor plus a number (`sign` 1) or minus a number (`sign` -1). Returns nothing for the
+// sum of two tensors: their largest elements may be at different positions, so the sum of these elements would only be
+// a bound.
 std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
   const auto self = RangeOf(node, "self", ranges);
   const auto other = RangeOf(node, "other", ranges);

@@ -9,10 +9,11 @@
 #include "graph/exported/exported_program.h"
 #include "graph/exported/json_cursor.h"
 
-// Constants of a file's evaluation program. torch.export stores the constants of each program separately, even equal
-// ones, and numbers the inline ones of each from 0: lifted_tensor_0 of one program may be lifted_tensor_1 of the other,
-// or absent there. The evaluation program's "own" constants are those that differ from the training program's constant
-// of the same name, or exist only in the evaluation program. They are named "<name>@eval".
+// Constants of a file's evaluation program. torch.export stores each program's constants separately, even if they are
+// equal. It numbers the inline constants of each program from 0, so lifted_tensor_0 of one program may be
+// lifted_tensor_1 of the other, or be absent there. The evaluation program's "own" constants are those that differ from
+// the training program's constant of the same name, or exist only in the evaluation program. They are named
+// "<name>@eval".
 namespace ampd::graph {
 
 // The keys of the tables of constants in ExportedModel::json.
@@ -25,10 +26,9 @@ inline constexpr char kEvalConstants[] = "eval_constants";
 // as the program's own. Returns the same errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
-// Gives the evaluation program the constants that differ from the training program's: adds them to the model's state
-// under new names, and makes the evaluation program read them from there. `json`: the table that OwnConstants returned
-// for the model's file. Errors go to the cursor's status. REQUIRES: the model has an evaluation program,
-// and the model's state has been read.
+// Makes the evaluation program read its own constants: adds them to the model's state under their new names, and
+// renames the program's inputs accordingly. `json`: the table that OwnConstants returned for the model's file. Errors
+// go to the cursor's status. REQUIRES: the model has an evaluation program, and the model's state has been read.
 void UseOwnConstants(const JsonCursor& json, ExportedModel& model);
 
 // The evaluation program's constant inputs that the training program does not have.

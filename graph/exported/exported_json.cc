@@ -100,7 +100,7 @@ std::vector<T> ReadList(const JsonCursor& json, ReadOne read) {
   return list;
 }
 
-// Converts torch.export's number to that of at::MemoryFormat.
+// Reads a memory format, and converts torch.export's number for it to the number of at::MemoryFormat.
 MemoryFormat ReadMemoryFormat(const JsonCursor& json) {
   constexpr int64_t kNumbers[] = {-1, 0, 2, 3, 1};
   const int64_t number = json.Integer();
@@ -282,9 +282,10 @@ int64_t ReadNumber(const JsonCursor& json) {
   return size.factor;
 }
 
-// Whether the view stays within the largest size of a stored tensor, and has at most as many elements as the part of
-// its entry from the start to its last element. The second condition matters for strides of 0, which could otherwise
-// make a large tensor out of a small file.
+// Whether a stored tensor is within two limits:
+// * Its last element lies within the first kMaxStoredTensorBytes of its entry.
+// * It has at most as many elements as its entry has up to that last element. Otherwise, strides of 0 could make a
+//   large tensor out of a small file.
 bool IsWithinBounds(const StoredTensor& tensor) {
   __int128 last = tensor.offset;
   __int128 elements = 1;
@@ -324,7 +325,7 @@ StoredTensor ReadStored(const JsonCursor& json, const std::string& folder) {
 
 }  // namespace
 
-// Reads a symbol's range. An end that is missing, or beyond the limit of sizes, means no bound.
+// Reads a symbol's range. If the lower end is missing, it is 0; if the upper end is missing, it is kMaxSize.
 SymbolRange ReadRange(const JsonCursor& json) {
   const auto end = [&json](std::string_view key, int64_t otherwise) {
     const JsonCursor value = json[key];

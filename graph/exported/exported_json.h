@@ -15,8 +15,8 @@ ExportedProgram ReadProgram(const JsonCursor& json);
 // The archive's folder for the entries of constants.
 inline constexpr char kConstantsFolder[] = "data/constants/";
 
-// Adds the tensors of a weights or constants table, with `suffix` appended to their names. `folder` is the archive's
-// folder with the tensors' entries.
+// Adds the tensors of a weights or constants table, with `suffix` appended to their names. `folder`: the folder of the
+// archive that holds the tensors' entries.
 void ReadStoredTensors(const JsonCursor& json, const std::string& folder, std::map<std::string, StoredTensor>& tensors,
                        const std::string& suffix = "");
 

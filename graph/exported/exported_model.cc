@@ -88,14 +88,14 @@ absl::StatusOr<std::string> FolderOf(const ZipArchive& archive) {
   return BadExport("the archive is none of torch.export.save: it has no archive_format");
 }
 
-// Returns the status for an archive error in one entry. An error of the host is returned unchanged, because the file is
-// not at fault.
+// Converts the archive's error about one entry to BAD_EXPORT. Returns UNAVAILABLE unchanged, because then the host
+// can't read the file, and the file is not at fault.
 absl::Status EntryError(const std::string& name, const absl::Status& error) {
   return absl::IsUnavailable(error) ? error : BadExport(absl::StrCat(name, ": ", error.message()));
 }
 
-// Reads an entry as text. A longer text than `max_bytes` is an error: RESOURCE_EXHAUSTED, or BAD_EXPORT if `max_bytes`
-// is not below kMaxExportedJsonBytes, the limit for every file.
+// Reads an entry as text. Returns RESOURCE_EXHAUSTED if the text is longer than `max_bytes`. If `max_bytes` is not
+// below kMaxExportedJsonBytes, that constant is the limit instead, and the error is BAD_EXPORT.
 absl::StatusOr<std::string> ReadText(const ZipArchive& archive, const std::string& folder, const std::string& name,
                                      int64_t max_bytes = kMaxExportedJsonBytes) {
   const auto index = archive.Find(folder + name);
@@ -280,7 +280,7 @@ absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes)
   return absl::OkStatus();
 }
 
-// Checks that every tensor has its content. REQUIRES: CheckStoredBytes.
+// Checks that every tensor has its content. REQUIRES: CheckStoredBytes returned OK.
 absl::Status CheckContent(const ZipArchive& archive, const std::string& folder, const ExportedModel& model) {
   std::map<std::string_view, size_t> entries;
   for (size_t i = 0; i < archive.names().size(); ++i) {
@@ -383,7 +383,8 @@ absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model
       continue;  // The tensors of this entry are empty.
     }
     AMPD_ASSIGN_OR_RETURN(ZipEntry entry, archive.OpenEntry(*index));
-    // Reads one byte more than needed. If the entry ends at that byte, reading its end verifies the checksum.
+    // Reads one byte more than needed. If the entry has no more bytes, this read reaches its end, where the checksum is
+    // verified.
     for (int64_t left = num_bytes + 1; left > 0;) {
       const size_t wanted = std::min(chunk.size(), static_cast<size_t>(left));
       const auto count = entry.Read(chunk.data(), wanted);

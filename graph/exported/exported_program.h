@@ -20,8 +20,9 @@
 // graph.
 namespace ampd::graph {
 
-// One size of a tensor, or another number computed from sizes: `factor`, multiplied by `symbol` if that is not empty.
-// The symbol gets its value when the program runs. `factor` is negative only for a number that is not a size.
+// One size of a tensor, or another number computed from sizes: `factor`, multiplied by `symbol` if that is not empty. A
+// symbol is the name of a size that the export left open, such as the batch size; it gets its value when the program
+// runs. `factor` is negative only for a number that is not a size.
 struct ExportedSize {
   int64_t factor = 1;
   std::string symbol;
@@ -55,9 +56,9 @@ struct Placement {};
 
 // What the model's bfloat16 twin shows about the float32 result of a node (graph/exported/exported_twin.h).
 enum class NamedDtype {
-  kUnknown,  // The twin does not show it.
+  kUnknown,  // The twin does not list the result.
   kMeant,    // The model asks for float32.
-  kFollows,  // It is only the dtype that the model was exported in.
+  kFollows,  // The result is float32 only because the model was exported in float32.
 };
 
 struct ExportedGraph;
@@ -71,7 +72,7 @@ struct ExportedNode {
   std::string target;  // "torch.ops.aten.linear.default"
   std::vector<std::pair<std::string, ExportedArgument>> arguments;
   std::vector<std::string> tensors;  // Tensors that the node computes; for a list, its elements.
-  bool gives_numbers = false;        // It computes sizes or truth values of sizes, and no tensor.
+  bool gives_numbers = false;        // Some results are sizes, or truth values of relations of sizes.
   std::string module_path = {};      // "layer1.0"
   std::string source = {};           // "model.py:31", the line of user code that led to this node; empty: not known.
   bool keeps_fp32 = false;           // It runs under torch.autocast(enabled=False).
@@ -158,7 +159,7 @@ inline constexpr int64_t kFreeStoredBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxUnpacking = 16;
 
 // Reads the programs of a .pt2 file; if there are several, those named "train" and "eval". Checks that each tensor's
-// content is present as far as the tensor reaches. The content is not read, except to compare constants of two
+// entry is long enough for the tensor. Does not read the content of tensors, except to compare constants of two
 // programs. INVALID_ARGUMENT (reason BAD_EXPORT), with the fault and its place in the file; UNAVAILABLE if the host
 // can't read the file; RESOURCE_EXHAUSTED if the programs' JSON exceeds `max_json_bytes`. The limit bounds the time and
 // the memory for a file of unknown origin: reading takes some ten times as much memory as the JSON.
@@ -172,8 +173,9 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text);
 // Returns the same errors as ReadExportedModel.
 absl::StatusOr<std::string> ReadStored(const ZipArchive& archive, const StoredTensor& tensor);
 
-// Reads every tensor's content in pieces, and not the bytes of an entry behind its tensor. Verifies the checksum of an
-// entry that has no such bytes. Returns the same errors as ReadExportedModel.
+// Reads every tensor's content in pieces, and verifies the checksum of each entry. An exception is an entry with
+// further bytes behind its tensors: these bytes are not read, so its checksum is not verified. Returns the same errors
+// as ReadExportedModel.
 absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model);
 
 // Returns INVALID_ARGUMENT with the reason BAD_EXPORT and the message.

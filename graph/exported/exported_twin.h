@@ -14,10 +14,10 @@
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
 // A listed tensor is float32 in the float32 program, and is the only result of its node. It is listed by its name after
-// nested graphs are inlined (graph/exported/exported_inline.h). "meant": in the twin it is float32 too, or has other
-// numbers. "follows": in the twin it is bfloat16; this includes a masked_fill with the smallest or the largest number
-// of its dtype, which is another number in the twin. A node whose result has the dtype of its input in both programs is
-// in neither list, so a cast among these changes nothing.
+// nested graphs are inlined (graph/exported/exported_inline.h). "meant": the tensor is float32 in the twin too, or its
+// node has other constants there. "follows": the tensor is bfloat16 in the twin. "follows" also has each masked_fill
+// with the smallest or the largest number of its dtype, although this constant is another number in the twin. Neither
+// list has a node whose result has its input's dtype in both programs: if it is a cast, it changes nothing.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";
@@ -32,9 +32,8 @@ struct TwinTensors {
 TwinTensors ReadTwin(const JsonCursor& json, const std::string& program);
 
 // Sets ExportedNode::named_dtype of the nodes whose results are in the lists: kMeant for "meant", kFollows for
-// "follows".
-// Returns INVALID_ARGUMENT (reason BAD_EXPORT) if a tensor is in both lists, is not float32, or is not the only result
-// of its node.
+// "follows". Returns INVALID_ARGUMENT (reason BAD_EXPORT) if a tensor is in both lists, is not float32, or is not the
+// only result of its node.
 absl::Status MarkNamedDtypes(const TwinTensors& twin, ExportedGraph& graph);
 
 }  // namespace ampd::graph

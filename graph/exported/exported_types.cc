@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
 // Whether an assertion only says that two sizes differ. Such an assertion matters for memory layouts but not for the
-// results. For example, attention asserts it for the length and the width of a head.
+// results. For example, attention asserts that the length of the texts differs from the width of a head.
 bool IsOfALayout(const std::string& relation) {
   return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
          !absl::StrContains(relation, "Mod(");

@@ -17,9 +17,9 @@ struct ImportOptions {
   // The index of the program's output that the head takes; the index of the first one if the head takes several. Other
   // outputs are left out.
   int output = 0;
-  std::optional<Head> head;  // Nothing: a head with a cross entropy, by the output's type.
-  // The index of the output that states the number of labels of which the loss is the mean; nothing if the model has no
-  // such output. Only for the head kOwnLoss.
+  std::optional<Head> head;  // If not set, HeadOf(the output's type) chooses it.
+  // The index of the output that says over how many labels the loss is a mean; nothing if the model has no such output.
+  // Only for the head kOwnLoss.
   std::optional<int> count_output = {};
   InputNames inputs;
   int64_t sequence_length = 0;  // Length of the training texts; 0: there are no texts.

@@ -112,8 +112,8 @@ std::set<ValueId> ReachedFrom(const Graph& model, ValueId output) {
   return reached;
 }
 
-// Checks that each of the model's losses trains all of its network, and that every parameter belongs to a network. A
-// model with a head has no networks.
+// Checks a model that has a loss for each of its networks, such as a GAN: each loss must train all parameters of its
+// network, and every parameter must belong to a network. Accepts any model with a head.
 absl::Status CheckNetworks(const Graph& model) {
   const std::vector<Loss> losses = LossesOf(model);
   std::set<ValueId> trained;

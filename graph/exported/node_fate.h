@@ -11,7 +11,7 @@ namespace ampd::graph {
 enum class NodeFate {
   kRuns,
   kSkipped,  // The node computes or asserts sizes, or it counts batches in a counter that nothing reads.
-  kPassed,   // The node's result is its first argument, or its results are the elements of that list.
+  kPassed,   // The node returns its first argument or, if this is a list, the list's elements. It is left out.
   kRefused,  // Models may not use the node's op.
 };
 

@@ -41,7 +41,7 @@ int64_t Elements(const graph::TensorType& type) {
 }  // namespace
 
 int64_t Fp8WeightBytes(const graph::Graph& program) {
-  std::set<ValueId> parameters;  // And views of parameters.
+  std::set<ValueId> parameters;  // Parameters, and views of them.
   for (const graph::State& parameter : program.parameters()) {
     parameters.insert(parameter.value);
   }

@@ -28,7 +28,7 @@ using graph::Dtype;
 constexpr int64_t kMostSamples = int64_t{1} << 32;
 
 // Bytes of LibTorch's workspaces for cuBLAS on a GPU. There are four: one for each of two threads (the step loop's and
-// autograd's) on each of two streams (LibTorch's own and that of recorded steps). Their size is set in
+// autograd's) on each of two streams (LibTorch's own and that of captured CUDA graphs). Their size is set in
 // worker/train/device/compute_device.cc.
 constexpr int64_t kCublasWorkspaces = (int64_t{32} << 20) * 2 * 2;
 
@@ -313,7 +313,7 @@ MemoryEstimate MemoryModel::PhaseAt(const Phase& phase, int64_t batch_size) cons
   estimate.inputs = setup_.num_micro_batches * InputBytes(batch_size) + AheadBytes(batch_size);
   if (setup_.on_gpu) {
     // Add the buffer into which the inputs of the next step are copied while this step reads its own. Also add the
-    // input of one micro-batch, for a step that runs op by op and not as the recorded CUDA graph.
+    // input of one micro-batch, for a step that runs op by op and not as the captured CUDA graph.
     estimate.inputs += (setup_.num_micro_batches + 1) * InputBytes(batch_size);
   }
   const graph::RunMemory run = graph::EstimateRun(phase.fused.has_value() ? *phase.fused : phase.program, batch_size,
@@ -330,7 +330,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
   estimate.inputs = InputBytes(num_samples) + AheadBytes(batch_size);
   if (setup_.on_gpu && !setup_.only_evaluates) {
     estimate.inputs +=
-        int64_t{2} * setup_.num_micro_batches * InputBytes(batch_size);  // Of the recorded step and the next.
+        int64_t{2} * setup_.num_micro_batches * InputBytes(batch_size);  // Of the captured step and the next.
   }
   const graph::HeldBytes peak = graph::EstimateEvaluation(*evaluation_, num_samples, setup_.on_gpu, work_);
   estimate.activations = peak.activations;

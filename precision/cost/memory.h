@@ -29,8 +29,8 @@ struct TrainingSetup {
   std::vector<std::string> checkpoint_segments;  // In the form that graph::WithCheckpointSegments accepts.
   int64_t eval_batch_size = 0;                   // In samples; 0: as many as in a micro-batch.
   bool only_evaluates = false;                   // The run predicts: it makes no step.
-  bool gathers_ahead = false;                    // Host memory holds batches gathered in advance.
-  bool on_gpu = false;                           // Steps are recorded (CUDA graph), and cuBLAS keeps workspaces.
+  bool gathers_ahead = false;                    // The trainer gathers batches in advance, in host memory.
+  bool on_gpu = false;                           // Steps are captured as a CUDA graph; cuBLAS keeps workspaces.
 };
 
 // The maximum number of threads on which a trainer gathers (assembles) batches in advance.
@@ -55,14 +55,16 @@ int64_t BytesAhead(int64_t batch_bytes);
 // of policies.
 struct TrainedPrograms {
   // Makes the programs of `model`, in the form that the engine accepts. Returns the INVALID_ARGUMENT errors of
-  // graph::WithLossHead. Also returns INVALID_ARGUMENT if `evaluates` is true, but the model computes its own losses.
+  // graph::WithLossHead. Also returns INVALID_ARGUMENT if `evaluates` is true, but the model has several losses of its
+  // own (graph/losses.h).
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
   // Makes the programs of `model` if it has a separate evaluation program, `eval_model`. If `eval_model` is null, the
   // model is not evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, const graph::Graph* eval_model);
 
-  // Whether the programs' values for `num_samples` together have at most 2^45 bytes, more than any machine has, so that
-  // sums of their sizes fit into 64 bits. Must be checked because an exported model may have any size.
+  // Whether all values of the programs for `num_samples` have at most 2^45 bytes together, which is more than any
+  // machine has. Then sums of their sizes fit into 64 bits. Must be checked, because an exported model may have any
+  // size.
   bool AreCountable(int64_t num_samples) const;
 
   graph::Graph train;                      // Computes the loss, or all of `losses`.
@@ -91,9 +93,9 @@ struct MemoryEstimate {
 // total is within 10% of the measured peak. The data set and the copy of the state from which checkpoints are written
 // are not included. A step with several losses counts as much as its most expensive loss.
 //
-// For a GPU the model adds what is held all the time: cuBLAS's workspaces, the inputs of the recorded step (CUDA
-// graph), and an estimate of what CUDA takes for itself. Not added are the working memory of the recorded step, which
-// is released if memory is short (worker/amp/captured_step.h), the rounding of the allocator, and cuDNN's workspaces.
+// For a GPU the model adds what is held all the time: cuBLAS's workspaces, the inputs of the captured CUDA graph, and
+// an estimate of what CUDA takes for itself. It does not add the working memory of the captured CUDA graph, which is
+// released if memory is short (worker/amp/captured_step.h), the rounding of the allocator, and cuDNN's workspaces.
 // Thread-compatible.
 class MemoryModel {
  public:
@@ -124,7 +126,7 @@ class MemoryModel {
     std::optional<graph::Graph> fused = {};
     std::string trained = "*";    // Glob on the names of the parameters that the loss trains.
     int64_t gradient_sums = 0;    // fp32 sums over micro-batches, held beside one micro-batch's gradients.
-    int64_t kept_gradients = 0;   // The leaves' gradients, if micro-batches are summed in them.
+    int64_t kept_gradients = 0;   // Gradients of the autograd leaves, if they sum the micro-batches.
     int64_t other_gradients = 0;  // Gradients of earlier phases, held until this phase is done.
     int64_t fp8_weights = 0;      // FP8 weights, held while the passes run.
   };
