@@ -8,14 +8,14 @@
 // Which values share memory, derived from the op table alone.
 namespace ampd::graph {
 
-// Maps each value of a graph to the value whose memory it shows. A view shows the memory of its source, and the result
-// of an in-place op shows the memory of the value that the op wrote. A value that may be a view or a copy counts as a
+// Maps each value of a graph to the value that owns its memory. A view uses the memory of its source, and the result of
+// an in-place op uses the memory of the value that the op overwrites. A value that may be a view or a copy counts as a
 // view. Thread-compatible.
 class Aliases {
  public:
   explicit Aliases(const Graph& graph);
 
-  // Returns the index of the value whose memory `value` shows. If `value` has its own memory, returns its own index.
+  // Returns the index of the value that owns the memory of `value`. This may be `value` itself.
   int Of(ValueId value) const { return memory_[static_cast<size_t>(value.index)]; }
 
  private:

@@ -19,8 +19,8 @@
 namespace ampd::graph {
 namespace {
 
-// The scatter op that writes a new part into the tensor of which `view` shows a part. Empty if there is no such op for
-// the view.
+// The scatter op that writes a new part into the tensor of which `view` returns a part. Empty if there is no such op
+// for the view.
 std::string_view ScatterOf(const Node& view) {
   return view.op == "aten.slice.Tensor" ? "aten.slice_scatter.default"
          : view.op == "aten.select.int" ? "aten.select_scatter.default"
@@ -84,8 +84,8 @@ class InPlacePass {
  private:
   static constexpr int kNone = -1;
 
-  // For a value that shows a part of another value's memory: that other value, and the view op that selects the part.
-  // If `view` is null, both values show the same memory as a whole.
+  // For a value that is a part of another value: that other value, and the view op that selects the part. If `view` is
+  // null, the two values are the same memory.
   struct Whole {
     ValueId value;
     const Node* view = nullptr;
@@ -115,7 +115,7 @@ class InPlacePass {
 
   static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
 
-  // The value that a node's result is a part of, or whose memory it shows as a whole.
+  // The value of which a node's result is a part, or whose whole memory the result uses.
   static std::optional<Whole> WholeOf(const Node& node) {
     if (const auto same = WrittenBy(node); same.has_value()) {
       return Whole{*same};
@@ -128,8 +128,8 @@ class InPlacePass {
   }
 
   // Returns the values that contain `written`, from the innermost outwards, up to the last one that is in `read`. The
-  // search ends at a view whose part can't be scattered back. Omits a value that shows the same memory without a view,
-  // unless it is in `read`. Removes the returned values from `read`.
+  // search ends at a view whose part can't be scattered back. Omits a value that is the same memory as another one (no
+  // view), unless it is in `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -145,7 +145,8 @@ class InPlacePass {
     return wholes;
   }
 
-  // Values that show the memory of `written`, were made before the node with index `index`, and are read after it.
+  // Returns the values that use the memory of `written`, were made before the node with index `index`, and are read
+  // after it.
   std::set<ValueId> ReadBehind(size_t index, ValueId written) {
     std::vector<ValueId>& shown = shown_[aliases_.Of(written)];
     std::erase_if(shown, [&](ValueId value) { return last_reads_[Index(value)] <= static_cast<int>(index); });
@@ -215,13 +216,13 @@ class InPlacePass {
   const Graph& graph_;
   const Aliases aliases_;
   Rewriter rewriter_;
-  std::vector<std::optional<Whole>> wholes_;  // For each value: the value that it is a part of or shows.
+  std::vector<std::optional<Whole>> wholes_;  // For each value: the value of which it is a part.
   const std::vector<bool> is_state_;          // For each value: it is a parameter or a buffer.
   std::vector<bool> is_made_;                 // For each value: a node made it.
   std::vector<bool> is_trained_;              // For each value: it has a gradient.
   std::vector<int> last_reads_;  // For each value: last node that reads it, kNone, or beyond all nodes for an output.
-  // Maps Aliases::Of to the values so far that show this memory. ReadBehind removes the values that no later node
-  // reads.
+  // Maps each owner of memory (Aliases::Of) to the values so far that use this memory. ReadBehind removes the values
+  // that no later node reads.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

@@ -29,8 +29,8 @@ struct OpRow {
   std::string_view result_like = {};
   // An argument of which the op reads only the shape; empty: none.
   std::string_view shape_argument = {};
-  // Tensors that the op saves for the backward pass: names of arguments, "result", or "result.mask" and the like for
-  // internal tensors.
+  // Tensors that the op saves for the backward pass. Each is the name of an argument, "result", or for an internal
+  // tensor a name such as "result.mask".
   std::vector<std::string_view> saves = {};
   // Arguments, all buffers, that the op writes if `training_argument` is true, although its schema may not show it.
   std::vector<std::string_view> writes = {};
@@ -42,7 +42,7 @@ struct OpRow {
   std::string_view dropout_argument = {};
   // The results have no gradient.
   bool no_gradient = false;
-  // The argument whose memory the results show; empty: they have their own.
+  // The argument of which the results are views; empty: the results have their own memory.
   std::string_view views = {};
   // The gradient of the result is also, unchanged, the gradient of each argument that has the result's shape.
   bool passes_gradient = false;

@@ -45,7 +45,7 @@ class Reads {
     values_.insert(value.index);
     memory_.insert(aliases_.Of(value));
   }
-  // Whether the set contains a result of `node`, or a value that shows the memory that `node` writes in place.
+  // Whether the set contains a result of `node`, or a value that uses the memory that `node` writes in place.
   bool Any(const Node& node) const {
     const auto written = WrittenBy(node);
     return (written.has_value() && memory_.contains(aliases_.Of(*written))) ||

@@ -14,9 +14,10 @@ namespace ampd::graph {
 Graph WithoutDeadNodes(const Graph& graph);
 
 // Replaces every in-place op by its out-of-place form; later readers of the written argument read the result. A write
-// to a slice or a selected row becomes an op whose result is inserted into the whole (aten.slice_scatter,
-// aten.select_scatter) for its later readers. INVALID_ARGUMENT (reason ALIASED_WRITE) if the written memory belongs to
-// a parameter or a buffer, or if a further value that shows the same memory is an output or is read later.
+// to a slice or a selected row of a tensor becomes two ops: the out-of-place op, and aten.slice_scatter or
+// aten.select_scatter, which inserts its result into a copy of the tensor. Later readers of the tensor read this copy.
+// INVALID_ARGUMENT (reason ALIASED_WRITE) if the written memory belongs to a parameter or a buffer, or if another value
+// that uses the same memory is an output or is read later.
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 
 // An op that copies "self", so that a program may write the copy in place. Only passes see this op; it never runs.

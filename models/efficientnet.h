@@ -10,7 +10,7 @@ namespace ampd::models {
 //
 //   features.0: Conv2d(in, 32, 3, stride=2), features.8: Conv2d(320, 1280, 1), each with BatchNorm2d and SiLU
 //   features.1 to 7: stages of inverted residual blocks; the first block of a stage has the stage's stride and width
-//   block(x): x + stochastic_depth(block(x)) if the shape stays the same, block(x) otherwise
+//   inverted_residual(x): x + stochastic_depth(block(x)) if the shape stays the same, block(x) otherwise
 //     block = expand (Conv2d(in, e, 1), BatchNorm2d, SiLU; not in features.1, where e = in),
 //             depthwise (Conv2d(e, e, k, stride, groups=e), BatchNorm2d, SiLU), squeeze and excitation,
 //             project (Conv2d(e, out, 1), BatchNorm2d)

@@ -26,8 +26,8 @@ class Limits {
   // `prefix` is the path of the message, for example "model.lenet".
   explicit Limits(std::string_view prefix) : prefix_(prefix) {}
 
-  // Adds a violation unless low <= value <= high; returns whether the value is in range. The message puts `unit` after
-  // the numbers.
+  // Adds a violation unless low <= value <= high; returns whether the value is in range. The violation's text has
+  // `unit` after the value, for example " entries".
   bool Within(std::string_view field, int64_t value, int64_t low, int64_t high, std::string_view unit = "");
   // Adds a violation unless 0 <= value < 1, for example for a dropout probability.
   void Probability(std::string_view field, double value);

@@ -14,7 +14,7 @@ struct ResnetConfig {
   std::vector<int64_t> widths = {16, 32, 64};  // Channels of each stage; each stage after the first halves the image.
   std::vector<int64_t> blocks = {2, 2, 2};     // Number of blocks in each stage.
   bool bottlenecks = false;                    // Bottleneck blocks instead of basic blocks.
-  bool large_images = false;                   // The stem shrinks the image by 4.
+  bool large_images = false;                   // The stem divides the image's height and width by 4.
   int64_t in_channels = 3;
   int64_t image_size = 32;
   int64_t num_classes = 10;

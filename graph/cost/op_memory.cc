@@ -92,9 +92,11 @@ std::vector<OpMemory::Kept> OpMemory::Keeps(const Node& node) const {
   return kept;
 }
 
-// Whether LibTorch computes the attention with all scores in memory, because it has no flash kernel for this call. On a
-// CPU this holds if there is dropout, if the mask has a gradient or three dimensions, or if query and value are not
-// both (B, heads, T, D) with the same D.
+// Whether the node is an attention that LibTorch computes with all scores in memory, because it has no flash kernel for
+// this call. This holds only on a CPU, in these cases:
+// * There is dropout.
+// * The mask has a gradient, or three dimensions.
+// * Query and value are not both (B, heads, T, D) with the same D.
 bool OpMemory::MakesScores(const Node& node) const {
   if (on_gpu_ || RowOf(node)->op != "aten.scaled_dot_product_attention.default") {
     return false;

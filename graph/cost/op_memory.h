@@ -40,7 +40,7 @@ class OpMemory {
 
   int64_t Bytes(ValueId value) const;
 
-  // The value whose memory a result shows; nothing if the result has its own memory.
+  // The value whose memory a result uses, because the result is a view of it; nothing if the result has its own memory.
   std::optional<ValueId> ShownBy(const Node& node, ValueId output) const;
 
   // What a node saves for its backward pass: a value of the program, or bytes of an internal tensor.

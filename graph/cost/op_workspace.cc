@@ -49,8 +49,8 @@ int64_t OpMemory::UnsummedLoss(const Node& node) const {
   return is_by_element ? Bytes(*node.ValueOf("self")) : 0;
 }
 
-// Bytes of one fp32 number per logit in the part of the rows that "ampd.cross_entropy" processes at a time. Its kernels
-// for a GPU need none.
+// Bytes of an fp32 copy of the logits of the rows that "ampd.cross_entropy" processes at a time. Its GPU kernels need
+// no such copy.
 int64_t OpMemory::LogarithmPart(const Node& node) const {
   if (!IsCrossEntropy(node) || on_gpu_) {
     return 0;
@@ -118,8 +118,8 @@ int64_t OpMemory::UnsummedGradient(const Node& node) const {
 }
 
 // Bytes that oneDNN needs on a CPU for the weight gradient of a depthwise convolution. oneDNN sums the gradient in fp32
-// and takes a whole block of 16 x 16 elements for each channel. For a 16-bit weight it also rounds the whole blocks to
-// 16 bits.
+// and takes a whole block of 16 x 16 elements for each element of the weight. For a 16-bit weight it also rounds the
+// whole blocks to 16 bits.
 int64_t OpMemory::BlockedWeights(const Node& node) const {
   constexpr int64_t kBlockElements = int64_t{16} * 16;
   const Operand* const groups = node.Find("groups");

@@ -61,7 +61,7 @@ class Traffic {
     return ops_.Bytes(*node.ValueOf("self")) / ItemSizeBytes(graph_.type(*node.ValueOf("self")).dtype);
   }
 
-  // Whether every result shows the memory of an argument.
+  // Whether every result is a view of an argument.
   bool IsView(const Node& node) const {
     return std::all_of(node.outputs.begin(), node.outputs.end(),
                        [&](ValueId output) { return ops_.ShownBy(node, output).has_value(); });

@@ -16,7 +16,7 @@ struct StepTraffic {
 // Estimates one forward and backward pass on a GPU, without the optimizer. In general, each kernel reads its arguments
 // once and writes its results once, and nothing stays in a cache between two kernels. The exceptions are:
 //
-//   * a result that shows the memory of an argument moves nothing,
+//   * a result that is a view of an argument moves nothing,
 //   * a matrix product or convolution reads the gradient of its result once for each gradient that it computes,
 //   * a batch norm in training mode reads its input twice: once for the sums over the batch and once for the result.
 //     Its backward pass reads the input and the result's gradient twice each,

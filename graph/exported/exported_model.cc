@@ -260,8 +260,8 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
 
 namespace {
 
-// Checks that the bytes that all tensors take in a worker's memory, and the bytes read from each tensor's entry, are
-// within the limit.
+// Checks two kinds of sizes against one limit: the bytes of all tensors together in a worker's memory, and, for each
+// tensor, the bytes read from its entry.
 absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
   const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
   int64_t total = 0;

@@ -43,8 +43,8 @@ const ExportedArgument* FindArgument(const ExportedNode& node, std::string_view 
 // The name of the tensor given as this argument; empty if the argument is something else.
 std::string TensorOf(const ExportedNode& node, std::string_view name);
 
-// The names of the tensors that only count. A counter is an integer buffer that is read only by a node that adds to it.
-// The results of such nodes are counters too.
+// The names of the tensors that are counters. A counter is an integer buffer whose only reader is a node that adds to
+// it. The results of such nodes are counters too.
 std::set<std::string> CountersOf(const ExportedProgram& program);
 
 // Maps the name of each norm's batch counter, "bn.num_batches_tracked", to the tensor of the running mean beside it,

@@ -30,9 +30,9 @@ struct ImportOptions {
 // built-in models: a single input is "images", or "input_ids" if it holds integers; several inputs keep their own
 // names. The options may rename inputs. Outputs are named as the head expects, whatever their types.
 //
-// * If there are several inputs, one that has the name of a built-in model's input comes first in the graph.
-// * A parameter without requires_grad, or that the outputs of the training program do not depend on, becomes a buffer:
-//   training does not change it.
+// * If there are several inputs, an input named "images" or "input_ids" comes first in the graph.
+// * A parameter becomes a buffer if it has no requires_grad, or if the outputs of the training program do not depend on
+//   it, because training does not change it.
 // * Tied parameters, which are stored in one place, all have the name of the first.
 // * A norm's count of its batches (BatchNorm's num_batches_tracked) becomes a batch counter, not a buffer. Any other
 //   count that nothing reads is left out, and so is a buffer that the training program does not have.

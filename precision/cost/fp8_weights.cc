@@ -14,7 +14,7 @@ using graph::Node;
 using graph::Operand;
 using graph::ValueId;
 
-// Whether the node's results show the memory of a value of `shown`.
+// Whether the node's results are views of a value in `shown`.
 bool ShowsOneOf(const graph::Graph& program, const Node& node, const std::set<ValueId>& shown) {
   const graph::OpRow* const row = graph::FindOp(node.op);
   if (row == nullptr || row->views.empty()) {
