@@ -25,14 +25,15 @@ void CompleteColumns(v1::StepColumns* steps);
 // its discriminator's and its generator's loss.
 std::vector<v1::PhaseLoss> PhaseLosses(const v1::FinalMetrics& metrics);
 
-// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if columns differ in length, except that an optional column may
-// be empty; if a sequence is 0 or not greater than the one before it; if a phase has no name or one of more than
-// kMaxPhaseNameBytes; if two phases have the same name; or if there are more than kMaxPhases phases.
+// Returns INVALID_ARGUMENT (reason MALFORMED_TELEMETRY) if one of these conditions is not met:
+// * All columns have the same length. An optional column may also be empty.
+// * Each sequence number is greater than the one before it, and the first is greater than 0.
+// * There are at most kMaxPhases phases. Their names are different and have 1 to kMaxPhaseNameBytes bytes.
 absl::Status CheckSteps(const v1::StepColumns& steps);
 
-// Appends the rows [begin, end) of `from` to `to`. If only `from` or only `to` has a phase, the other's rows get zeros
-// in this phase. If only one of the two has an optional column, the other's rows get NaN in this column. REQUIRES: 0 <=
-// begin <= end <= NumSteps(from); CheckSteps is OK for both.
+// Appends the rows [begin, end) of `from` to `to`. If only one of the two has a phase, the rows of the other get zeros
+// in the columns of this phase. If only one of the two has an optional column, the rows of the other get NaN in this
+// column. REQUIRES: 0 <= begin <= end <= NumSteps(from); CheckSteps is OK for both.
 void AppendSteps(const v1::StepColumns& from, int begin, int end, v1::StepColumns* to);
 
 // Whether the steps have columns that only a newer version of ampd knows. Appending rows to such steps would leave

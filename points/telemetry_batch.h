@@ -7,8 +7,8 @@
 #include "ampd/v1/worker_service.pb.h"
 #include "points/step_columns.h"
 
-// A telemetry batch holds steps, evaluations, events and samples of one attempt. Each of these is a record with a
-// sequence number, which counts the attempt's records from 1 without gaps.
+// A telemetry batch holds steps, evaluations, events and generated samples of one attempt. Each of these is a record
+// with a sequence number, which counts the attempt's records from 1 without gaps.
 namespace ampd::points {
 
 // The number of metric points: steps and evaluations.
@@ -31,15 +31,17 @@ absl::Status CheckBatch(const v1::TelemetryBatch& batch);
 // than those of `to`.
 void AppendBatch(const v1::TelemetryBatch& from, v1::TelemetryBatch* to);
 
-// Returns the records of `batch` whose sequence numbers follow `stored` without a gap. Samples count as records but are
-// not returned. Sets `last` to the last of these numbers, or to `stored` if no record follows it. The field `sequence`
-// of the returned events stays unset, because it is for the event's position in the job's history.
+// Returns the records of `batch` whose sequence numbers follow `stored` without a gap. Leaves out generated samples,
+// although their sequence numbers count. Sets `last` to the last of these sequence numbers, or to `stored` if no record
+// follows it. Does not set Event.sequence, because the metric store sets it to the event's position in the job's
+// history.
 v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last);
 
-// The smallest sequence number of the batch's points. REQUIRES: the batch has points, and neither events nor samples.
+// The smallest sequence number of the batch's metric points. REQUIRES: the batch has metric points, and neither events
+// nor samples.
 uint64_t FirstPoint(const v1::TelemetryBatch& points);
 
-// The largest sequence number of the batch's points; 0 if there are none.
+// The largest sequence number of the batch's metric points; 0 if the batch has none.
 uint64_t LastPoint(const v1::TelemetryBatch& batch);
 
 }  // namespace ampd::points

@@ -38,7 +38,7 @@ struct RoleGrant {
 // example with invisible characters.
 bool IsPlainName(std::string_view name);
 
-// Which role each local user, and each holder of a client certificate, has on this server. The grants can be replaced
+// Holds the roles of local users and of the holders of client certificates on this server. The grants can be replaced
 // while calls use them. Thread-safe, except Add.
 class Grants {
  public:
@@ -50,8 +50,8 @@ class Grants {
 
   // Adds one grant: "user:alice=submitter", "uid:1001=viewer", "group:ml=viewer@vision", or "cert:gpu-*=agent" for the
   // certificates whose common names match the glob. The text after the @ is the tenant in which the role holds; * means
-  // all tenants. Without an @ the role holds in UsualTenants. INVALID_ARGUMENT with a text for the operator if the text
-  // is malformed, or names a role, a user or a group that does not exist.
+  // all tenants. Without an @, the role holds in the tenants that UsualTenants returns. Returns INVALID_ARGUMENT, with
+  // a message for the operator, if `text` is malformed or names a role, a user or a group that does not exist.
   absl::Status Add(std::string_view text);
 
   // Whether no local user has a role, except the admins that were passed to the constructor.
@@ -62,9 +62,9 @@ class Grants {
   // Returns the roles in Of(peer), without looking up any user or group name.
   std::map<Role, Tenants> RolesOf(const LocalPeer& peer) const;
 
-  // Returns the identity of the holder of a certificate with this common name, such as "cert:gpu-1", with the roles of
-  // all globs that match the common name. As an agent, the holder may only be the worker with that name. The identity
-  // has no name if the common name is empty or is not plain (IsPlainName).
+  // Returns the identity of the holder of a certificate with this common name, such as "cert:gpu-1". The identity has
+  // the roles of all globs that match the common name. As an agent, the holder may only be the worker with this name.
+  // If the common name is empty or is not plain (IsPlainName), the identity has no name.
   Identity OfCertificate(const std::string& common_name) const;
 
  private:

@@ -50,10 +50,11 @@ Tenants UsualTenants(Role role);
 // Identifies the caller of a method.
 struct Identity {
   // The caller's name, which becomes Job.owner of the jobs that it creates: "user:alice", or "uid:1001" if the system
-  // has no name for the uid, or "token:ci" for a call with a token. Empty for a call over --listen without a token.
+  // has no name for the uid, or "token:ci" for a call with a token. Empty for a call over --listen that has neither a
+  // token nor a certificate.
   std::string name;
-  // The tenants in which the caller has each role. The caller has the rights of all its roles. Empty: the server does
-  // not know the caller.
+  // The tenants in which the caller has each role. The caller has the rights of all its roles. Empty if the caller has
+  // no role on this server.
   std::map<Role, Tenants> roles;
   std::string workers = "*";  // For an agent: a glob on the names of the workers that it may be.
 

@@ -14,11 +14,12 @@ namespace ampd::server {
 struct Rule {
   std::string_view method;  // "ampd.v1.JobService/CreateJob"; for a page over HTTP "GET /metrics".
   Right right = Right::kNone;
-  // Whether an agent may call the method too, although agents lack `right`. An agent must fetch the models of its jobs.
+  // Whether agents may call the method too, although they lack `right`. For example, an agent must fetch the models of
+  // its jobs.
   bool agents_too = false;
-  // Whether the request's `id` names a job, and whether the method reads or changes that job. If the caller may not
-  // read in the job's tenant, the job does not exist for the caller. To change another owner's job, the caller needs
-  // kOperate.
+  // Whether the request's `id` names a job, and whether the method only reads that job or changes it. If the caller may
+  // not read in the job's tenant, the call fails as if the job did not exist. To change another owner's job, the caller
+  // needs kOperate.
   enum class Job { kNone, kRead, kChange };
   Job job = Job::kNone;
 };
@@ -31,31 +32,34 @@ struct JobFacts {
 
 // Returns the rows of all API methods, ordered by method.
 const std::vector<Rule>& AllRules();
-// Returns the access rules of all pages of the HTTP listener, ordered by method. There is a rule for HEAD too; it is
-// the same as for GET.
+// Returns the access rules of all pages of the HTTP listener, ordered by method. HEAD follows the rule of GET.
 const std::vector<Rule>& PageRules();
 
 // Returns the row of a method or page, or null if there is none.
 const Rule* FindRule(std::string_view method);
 
-// Returns OK if the identity may call the method. UNAUTHENTICATED with reason NO_ROLE if the server does not know the
-// identity, or with reason TOKEN_NEEDED if the call has neither a name nor a token. PERMISSION_DENIED (reason
-// ROLE_TOO_LOW) if the identity's roles lack the right, or if the method has no row.
+// Returns OK if the identity may call the method. Otherwise returns
+//
+//  UNAUTHENTICATED    (TOKEN_NEEDED) the identity has neither a name nor a role
+//                     (NO_ROLE) the identity has a name, but no role
+//  PERMISSION_DENIED  (ROLE_TOO_LOW) the identity's roles lack the right, or there is no rule for the method
 absl::Status CheckMethod(const Identity& identity, std::string_view method);
 
 // Whether the identity may call the method for every job; the caller of this function then need not call CheckJob.
 bool MayUseAllJobs(const Identity& identity, const Rule& rule);
 // Whether the identity may know that the job exists.
 bool MaySeeJob(const Identity& identity, const JobFacts& facts);
-// Returns OK if the identity may call the method for this job. Otherwise PERMISSION_DENIED: with reason ROLE_TOO_LOW if
-// the identity lacks the right in the job's tenant, or NOT_YOUR_JOB if only the job's owner or an operator may call the
-// method. `job`: the job's id, for the message. REQUIRES: MaySeeJob.
+// Returns OK if the identity may call the method for this job, and PERMISSION_DENIED if not. The reason is ROLE_TOO_LOW
+// if the identity lacks the right in the job's tenant. The reason is NOT_YOUR_JOB if the identity may change only its
+// own jobs, and the job has another owner. `job` is the job's id, for the message. REQUIRES: MaySeeJob.
 absl::Status CheckJob(const Identity& identity, const Rule& rule, const std::string& job, const JobFacts& facts);
 
-// Chooses the tenant of what the caller creates. Returns `wanted` if that is not empty. Otherwise returns the only
-// tenant in which the identity may submit (for estimates: read), or "default" if that is one of several.
-// INVALID_ARGUMENT if there are several tenants and none is "default"; PERMISSION_DENIED (reason WRONG_TENANT) if the
-// identity lacks the right in the tenant.
+// Chooses the tenant of what the caller creates. `right` is kSubmit or, for estimates, kRead. Returns the first of
+// these that applies:
+// * `wanted`, if it is not empty. PERMISSION_DENIED (reason WRONG_TENANT) if the identity lacks the right there.
+// * "default", if the identity has the right in the tenant "default".
+// * The only tenant in which the identity has the right.
+// INVALID_ARGUMENT if none applies, or if `wanted` is not a valid name.
 absl::StatusOr<std::string> ChooseTenant(const Identity& identity, Right right, const std::string& wanted);
 
 // Returns the tenants that a worker serves: `wants` or, if that is empty, all tenants in which its identity is an

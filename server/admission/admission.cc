@@ -83,8 +83,8 @@ absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& polic
   return absl::OkStatus();
 }
 
-// The programs in which a policy may ban an op. Built-in models have no op that presets ban, so their programs are
-// needed only if the spec's op_rules could ban one.
+// Returns the programs of the model in which the policy may ban an op. Built-in models have no op that presets ban, so
+// their programs are needed only if the spec's op_rules could ban one.
 std::vector<graph::Graph> ProgramsWithBans(const v1::JobSpec& spec, const AdmittedModel* model) {
   std::vector<graph::Graph> programs;
   if (model == nullptr || (!spec.model().has_exported() && spec.precision().op_rules().empty())) {
@@ -119,8 +119,7 @@ void AdmitBans(const v1::JobSpec& spec, const std::vector<graph::Graph>& program
                               only_on_gpu ? "; on a CPU it is computed in fp32: set resources.kind to CPU" : ""));
 }
 
-// Checks that the trainer will accept the policy in each preset that placement may choose, with the trainer's own
-// checks.
+// Runs the trainer's own checks of the policy, once for each preset that placement may choose.
 void AdmitPresets(const v1::JobSpec& spec, const AdmittedModel* model, Findings& findings) {
   const v1::Device device = AnyDevice(v1::Device::GPU);
   const std::vector<graph::Graph> programs = ProgramsWithBans(spec, model);
@@ -248,7 +247,7 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
 
 namespace {
 
-// Checks the parts of a spec that jobs that train have, and jobs that predict do not have.
+// Checks the parts of a training job's spec that a prediction job does not have.
 void AdmitTrainingJob(v1::JobSpec* spec, const std::optional<AdmittedModel>& built, Findings& findings) {
   const graph::Graph* const model = built.has_value() ? &built->graph : nullptr;
   const graph::Graph* const of_zoo = spec->model().has_exported() ? nullptr : model;

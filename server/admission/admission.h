@@ -11,16 +11,16 @@
 
 namespace ampd::server {
 
-// Checks everything about a spec that can be known without a worker, and returns the spec with every default filled in,
-// so that no later reader has defaults of its own. `uploaded`: the exported model that the spec names, if it was read;
-// null: the model's content is not checked. The returned spec does not depend on `uploaded`. Pure.
+// Checks everything about a spec that can be known without a worker. Returns the spec with every default filled in, so
+// that no later reader needs defaults of its own. `uploaded` is the exported model that the spec names. If it is null,
+// the model was not read, and its content is not checked. The returned spec does not depend on `uploaded`. Pure.
 //
 //   INVALID_ARGUMENT  all violations at once, each with path, value and limit
 //   UNIMPLEMENTED     nothing is wrong, but a field is set that this server does not support; names the first one
 absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::ExportedModel* uploaded = nullptr);
 
-// Returns whether commands take the text for the id of a job: "j-" and 16 characters (client/commands/find_job.cc). No
-// job may have such a name.
+// Whether the text has the form of a job's id: "j-" and 16 characters. No job may have such a name, because commands
+// would take the name for an id (client/commands/find_job.cc).
 bool HasFormOfJobId(const std::string& text);
 
 // Checks an order, which is a live change of a job's loss scaler. The order is checked against the loss-scale rule and

@@ -19,8 +19,8 @@ constexpr int64_t kCifarNumbers = kCifarChannels * 32 * 32;
 
 using RepeatedNumbers = google::protobuf::RepeatedField<double>;
 
-// Checks mean and std, each of which has one number or one for each channel. `channels`: the number of channels; 0: not
-// known here.
+// Checks mean and std, each of which has one number or one for each channel. `channels` is the number of channels; 0 if
+// it is not known here.
 void AdmitNormalization(const std::string& field, int channels, RepeatedNumbers* mean, RepeatedNumbers* std,
                         Findings& findings) {
   if (mean->empty()) mean->Add(0);

@@ -93,8 +93,8 @@ void CheckHeadFits(const std::string& field, const v1::DataSource& source, v1::E
   }
 }
 
-// Reports why a trainer would refuse the file, in the trainer's words. For ops that models may not use, reports up to
-// kMaxRefusedOps instead of only the first.
+// Reports why a trainer would refuse the file, in the trainer's words. If the file has ops that models may not use,
+// reports up to kMaxRefusedOps of them instead of only the first.
 void TakeImportError(const graph::ExportedModel& model, const absl::Status& error, Findings& findings) {
   const std::string first(error.message());
   if (ReasonOf(error) != "UNKNOWN_OP") {
@@ -113,7 +113,7 @@ void TakeImportError(const graph::ExportedModel& model, const absl::Status& erro
   }
 }
 
-// The names of the inputs that a source provides, the input with the samples first.
+// Returns the names of the inputs that a source provides. The first is the input with the samples.
 std::vector<std::string_view> InputsOf(const v1::DataSource& source) {
   if (source.has_jsonl()) {
     return {"input_ids", "attention_mask", "token_type_ids"};
@@ -142,7 +142,7 @@ std::vector<int64_t> SampleShapeOf(const graph::Shape& shape) {
   return extents;
 }
 
-// The number of elements; 0 if it overflows.
+// Returns the number of elements of a tensor with this shape; 0 if the number overflows.
 int64_t Elements(const std::vector<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t extent : shape) {

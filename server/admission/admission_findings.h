@@ -114,19 +114,19 @@ struct AdmittedModel {
   std::vector<std::string> warnings;      // Settings that may not be what the user meant.
 };
 
-// Each function below checks one part of the spec and fills in its defaults. The parameter `model` of the functions
-// after AdmitModel is AdmitModel's result. It is null if the model has errors or if only the worker has its file;
-// checks that depend on the model are then skipped. AdmitData and AdmitSample are called only with built-in models,
-// CheckExportedData only with exported ones. `sequence_length` is that of the data; 0 means the longest. `uploaded` is
-// the content of an exported model's file; null if it was not read.
+// Each function below checks one part of the spec and fills in its defaults. Their parameters:
+// * `model`, after AdmitModel: its result. Null if the model has errors or if only the worker has its file. Checks that
+//   depend on the model are then skipped. AdmitData and AdmitSample get null for exported models, too.
+// * `sequence_length`: the sequence length of the data; 0 means the longest that the model accepts.
+// * `uploaded`: the content of an exported model's file; null if it was not read.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,
                                         const graph::ExportedModel* uploaded, Findings& findings);
 std::optional<AdmittedModel> AdmitExported(const v1::ExportedModelSpec& exported, int64_t sequence_length,
                                            const graph::ExportedModel* uploaded, Findings& findings);
 // Explains why the server has not read the exported model: only the worker has the file, or the model is too large.
 std::string WhyUnseen(const v1::ExportedModelSpec& exported);
-// Checks that the data has labels the head can use and, if the model is known, samples that it accepts. If the job
-// predicts, checks only the samples.
+// Checks an exported model's data: the head can use its labels and, if the model is known, the model accepts its
+// samples. If the job predicts, checks only the samples.
 void CheckExportedData(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings);
 void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
 // Checks one data source. `field` is its path, such as "data.train". `model` is null if the model is exported or has
@@ -139,8 +139,8 @@ void AdmitNpz(const std::string& field, v1::NpzSource* source, bool reads_labels
 void AdmitSafetensors(const std::string& field, v1::SafetensorsSource* source, Findings& findings);
 void AdmitPrecision(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitTraining(v1::JobSpec* spec, const graph::Graph* model, Findings& findings);
-// Checks a job that predicts, in place of AdmitData and AdmitTraining: it has weights, a head that predicts, data to
-// predict, and no field of a training. `model` may be exported.
+// Checks a prediction job, for which AdmitData and AdmitTraining are not called. The job must have weights, a head that
+// predicts and data to predict, and no field that only a training job may have. `model` may be exported.
 void AdmitPrediction(v1::JobSpec* spec, const AdmittedModel* model, Findings& findings);
 void AdmitResources(v1::JobSpec* spec, Findings& findings);
 // Checks that the model can run with the size of every training and evaluation batch, and of every micro-batch. Sizes

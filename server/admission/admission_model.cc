@@ -170,7 +170,8 @@ void AdmitSource(const std::string& field, v1::DataSource* source, bool reads_la
 
 namespace {
 
-// Checks whether samples can be augmented, but only synthetic ones: only the worker knows what samples a file has.
+// Checks data.augment, which needs images. Refuses text, and synthetic samples that are not images. Only the worker
+// knows what samples a file has.
 void AdmitAugmentation(const v1::DataSpec& data, Findings& findings) {
   constexpr int kMaxPadding = 64;
   findings.Range("data.augment.crop_padding", data.augment().crop_padding(), 0, kMaxPadding);

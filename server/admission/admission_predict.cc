@@ -16,7 +16,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Reports the fields of `part` that are set, except those in `allowed`. `path` is the part's own path; empty: the spec.
+// Reports the fields of `part` that are set, except those in `allowed`. `path` is the path of `part` in the spec; empty
+// if `part` is the spec itself.
 void RefuseFields(const std::string& path, const Message& part, const std::vector<std::string>& allowed,
                   Findings& findings) {
   std::vector<const FieldDescriptor*> fields;

@@ -136,7 +136,7 @@ void AdmitDeterminism(v1::JobSpec* spec, const graph::Graph* model, Findings& fi
   }
 }
 
-// Checks that the trainer will accept the globs of checkpoint_segments, with the trainer's own checks.
+// Runs the trainer's own checks of the globs in checkpoint_segments.
 void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings& findings) {
   const std::vector<std::string> globs(spec.train().checkpoint_segments().begin(),
                                        spec.train().checkpoint_segments().end());
@@ -157,7 +157,7 @@ void AdmitSegments(const v1::JobSpec& spec, const graph::Graph* model, Findings&
   }
 }
 
-// The head of the job's model; nothing if only the worker can tell.
+// Returns the head of the job's model; nullopt if only the worker knows it.
 std::optional<graph::Head> HeadOf(const v1::ModelSpec& spec, const graph::Graph* model) {
   return model != nullptr ? graph::HeadOf(*model)
                           : graph::HeadNamed(v1::ExportedModelSpec::Head_Name(spec.exported().head()));

@@ -37,8 +37,8 @@ std::map<std::string, std::vector<int64_t>> ShapesOf(const graph::Graph& model) 
   return shapes;
 }
 
-// Whether the tensor with this name need not be the same in the model and in the checkpoint: either of them may lack
-// it, and its shapes may differ. The worker's LoadInitialWeights has the same rule.
+// Whether the model and the checkpoint may differ in the tensor with this name: either of them may lack it, and its
+// shapes may differ. The worker's LoadInitialWeights has the same rule.
 bool MayLack(const v1::ModelSpec& spec, const std::string& name) {
   return GlobMatches("*num_batches_tracked", name) ||
          std::any_of(spec.initialize_anew().begin(), spec.initialize_anew().end(),

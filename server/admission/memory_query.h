@@ -24,9 +24,9 @@ absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobR
                                                           const graph::ExportedModel* uploaded = nullptr,
                                                           graph::Work* work = nullptr);
 
-// The peak memory, in bytes, of the tensors of an attempt of the job in one preset on one device. REQUIRES: the spec
-// was admitted. Errors: those of precision::ResolvePolicy and precision::MemoryModel::Create; UNIMPLEMENTED for an
-// exported model that is not known.
+// Predicts the peak memory, in bytes, of all tensors of an attempt that runs the job in this preset on this device.
+// REQUIRES: the spec was admitted. Errors: those of precision::ResolvePolicy and precision::MemoryModel::Create;
+// UNIMPLEMENTED for an exported model that was not read.
 absl::StatusOr<int64_t> PredictPeak(const v1::JobSpec& spec, const std::string& preset, const v1::Device& device,
                                     const graph::ExportedModel* uploaded = nullptr, graph::Work* work = nullptr);
 

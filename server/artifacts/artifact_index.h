@@ -19,7 +19,7 @@ namespace ampd::server {
 
 inline constexpr int64_t kArtifactSchema = 2;
 
-// One name of a stored content.
+// An entry of the index: an artifact, which is a name for a stored file.
 struct ArtifactRow {
   v1::Artifact artifact;
   int32_t attempt = 0;  // The attempt that produced the sample; 0 for an upload.
@@ -44,9 +44,9 @@ class ArtifactIndex {
 
   // Adds the name, or replaces it if it exists. Either way it becomes the newest name.
   absl::Status Put(const ArtifactRow& row);
-  // `key`: the result of KeyOf.
+  // Returns the entry with this key, which is the result of KeyOf; nullopt if there is none.
   absl::StatusOr<std::optional<ArtifactRow>> Find(const std::string& key);
-  // Returns the uploads of this content, the oldest first.
+  // Returns the uploads whose content has this SHA-256, the oldest first.
   absl::StatusOr<std::vector<ArtifactRow>> UploadsOf(const std::string& sha256);
   absl::Status Remove(const std::string& key);
   // Removes all names of the content with this SHA-256.
@@ -60,10 +60,10 @@ class ArtifactIndex {
                                                                     int64_t before, int limit);
   // Counts the artifacts of these tenants that `job` has made or, if `job` is empty, all their artifacts.
   absl::StatusOr<int64_t> Count(const std::string& job, const Tenants& tenants);
-  // Returns the total size of the tenant's artifacts. A content with several names counts once for each name.
+  // Returns the total size of the tenant's artifacts. A file with several names counts once for each name.
   absl::StatusOr<int64_t> TenantBytes(const std::string& tenant);
   absl::StatusOr<std::vector<ArtifactRow>> Uploads();
-  // Returns the size of each content; the key is the content's digest.
+  // Returns the size of each stored file. The key is the SHA-256 of its content.
   absl::StatusOr<std::map<std::string, int64_t>> Contents();
   // Returns the jobs that have samples.
   absl::StatusOr<std::vector<std::string>> Jobs();

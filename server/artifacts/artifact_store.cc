@@ -78,8 +78,8 @@ std::string ArtifactStore::PartialPathOf(const std::string& key) const {
   return absl::StrCat(PathOf(absl::StrReplaceAll(key, {{"/", "."}})), kPartialSuffix);
 }
 
-// Makes the folder and the index consistent. The index records the name of a content last, so after a crash a content
-// may lack its name. A name lacks its content only if somebody removed the file.
+// Makes the folder and the index consistent. The store writes a file before it records the file's name in the index, so
+// after a crash a file may have no name. A name has no file only if somebody removed the file.
 absl::Status ArtifactStore::Recover() {
   absl::MutexLock index_lock(&index_mutex_);
   Found found;
@@ -127,7 +127,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
   if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
-    return ErrnoError(errno, "rename a file");  // An older server left a complete content without a name.
+    return ErrnoError(errno, "rename a file");  // An older server left a complete file without a name in the index.
   }
   struct stat status = {};
   if (stat(PartialPathOf(key).c_str(), &status) != 0) {
@@ -287,8 +287,8 @@ absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& tenant, cons
   });
 }
 
-// Marks the artifact as being deleted, unless a hold protects it or a live job names it. Checks the holds before the
-// live jobs: a new job's hold is released only when the job is live, so one of the two checks sees the job. While
+// Marks the artifact as being deleted, unless a hold protects it, it was used recently, or a live job names it. Checks
+// the holds before the live jobs. A new job has a hold until it is live, so one of the two checks sees the job. While
 // `deleting` is set, Hold refuses all callers.
 absl::Status ArtifactStore::MarkDeleting(const v1::Artifact& artifact, absl::Time used_before) {
   const std::string key = KeyOf(artifact);

@@ -29,9 +29,9 @@ namespace ampd::server {
 // Protects an upload from deletion as long as the object lives.
 using ArtifactHold = std::shared_ptr<void>;
 
-// Stores the files of the cluster: uploads of clients, named by the SHA-256 of their content, and samples of jobs. Each
-// content is one file in the folder. The file is named by the content's digest, and several artifacts can share it.
-// ArtifactIndex holds the names of the artifacts.
+// Stores the files of the cluster: uploads of clients, named by the SHA-256 of their content, and samples that jobs
+// generate. Artifacts with the same content share one file, which is named by the content's digest. ArtifactIndex holds
+// the names of the artifacts.
 //
 //   1. The store writes the bytes to "<sha256>.partial". If the upload breaks off, that file is kept for a day.
 //   2. When all bytes have arrived, the store syncs the file, reads it back and compares it with the digest.
@@ -39,8 +39,9 @@ using ArtifactHold = std::shared_ptr<void>;
 //   4. The artifact's name is recorded in the index; from now on the artifact exists. The first name of the file is
 //      removed. After a crash between steps 3 and 4, Open undoes step 3.
 //
-// Each tenant uploads its own copy of a content, so a tenant cannot find out whether another tenant has the same
-// content. For tenants other than the default one, the partial file is "<tenant>.<sha256>.partial".
+// A tenant must upload a file itself even if another tenant has already uploaded the same content. So no tenant can
+// find out what other tenants have. For tenants other than the default one, the partial file is
+// "<tenant>.<sha256>.partial".
 //
 // The store deletes an upload if no live job names it and no request has named it for the time `retention`. It deletes
 // samples together with their job. All methods except Hold, DeleteJob and num_bytes block on the disk. Thread-safe.
@@ -50,18 +51,18 @@ class ArtifactStore {
     std::string folder;
     std::string index_path;
     const Clock* clock = nullptr;
-    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all contents and partial uploads together.
+    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all stored files, including partial uploads.
     int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
     absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
-    // Returns the limit for a tenant's uploads and samples, in bytes; nullopt: only quota_bytes limits them. Must be
-    // quick. May be null.
+    // Returns the limit for a tenant's uploads and samples, in bytes, or nullopt if only quota_bytes limits them. Must
+    // be quick. If this function is null, no tenant has a limit of its own.
     std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
     // Returns false while the wall clock may be wrong; the store then deletes nothing because of its age. Must be
-    // quick. Null means that the clock is always right.
+    // quick. If this function is null, the clock counts as always right.
     std::function<bool()> clock_is_steady;
-    // Returns the uploads that live jobs use, each with the id of one such job. The key is the result of UploadKey.
-    // Must be quick.
+    // Returns the uploads that live jobs use. The key is the result of UploadKey, and the value is the id of one such
+    // job. Must be quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
     std::function<void(const absl::Status&)> on_sweep_failed;  // Called when a sweep failed; the next one retries.
@@ -88,8 +89,9 @@ class ArtifactStore {
     std::optional<v1::Artifact> artifact;
     std::unique_ptr<ArtifactUpload> upload;
   };
-  // Begins an upload for the tenant, or returns its artifact if that already exists. Ignores `content` of the request.
-  // If an older upload of the same content is waiting for its client, this upload takes over from it.
+  // Begins an upload for the tenant. If the tenant already has this artifact, returns the artifact instead. Ignores
+  // `content` of the request. If an older upload of the same content is waiting for its client, this upload takes over
+  // from it.
   //
   //   INVALID_ARGUMENT    a field is invalid
   //   UNAVAILABLE         another upload of the content is being written or read back right now (UPLOAD_BUSY)
@@ -97,15 +99,15 @@ class ArtifactStore {
   //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little space left
   absl::StatusOr<Begun> BeginUpload(const std::string& tenant, const v1::UploadArtifactRequest& request);
 
-  // ---- Artifacts by Artifact.name. NOT_FOUND (reason ARTIFACT_NOT_FOUND) if these tenants have none with the name. If
-  // several tenants have uploaded the content, the functions use the upload of the default tenant or, if it has none,
-  // the oldest upload.
+  // ---- Artifacts by Artifact.name. NOT_FOUND (reason ARTIFACT_NOT_FOUND) if none of these tenants has an artifact
+  // with the name. If several tenants have uploaded the same content, the functions use the upload of the default
+  // tenant or, if it has none, the oldest upload.
   absl::StatusOr<v1::Artifact> Find(const Tenants& tenants, const std::string& name);
   struct Content {
     UniqueFd file;
     int64_t size_bytes = 0;
   };
-  // Opens the artifact's content. It stays readable even if the artifact is deleted meanwhile.
+  // Opens the artifact's content. The open file stays readable even if the artifact is deleted meanwhile.
   absl::StatusOr<Content> OpenContent(const Tenants& tenants, const std::string& name);
   // Lists one page of the tenants' artifacts. REQUIRES: page_size is at least 1. INVALID_ARGUMENT for a token that no
   // listing returned.
@@ -140,7 +142,7 @@ class ArtifactStore {
     absl::Time use_time;
     absl::Time stored_use_time;
   };
-  // A content of which not all bytes have arrived.
+  // An upload of which not all bytes have arrived.
   struct Partial {
     int64_t received_bytes = 0;
     int64_t announced_bytes = 0;  // Size of the whole content, as the newest upload announced it; 0 after a restart.
@@ -153,14 +155,14 @@ class ArtifactStore {
   // `key`: the result of UploadKey.
   std::string PartialPathOf(const std::string& key) const;
   absl::Status Recover();
-  // The contents of the folder and of the index when the store opens.
+  // What the folder and the index contain when the store opens.
   struct Found {
-    std::map<std::string, int64_t> contents;  // The size of each content that has a name, by its digest.
+    std::map<std::string, int64_t> contents;  // The size of each file that has a name, by its digest.
     std::set<std::string> uploads;            // Keys of the uploads.
     std::set<std::string> file_names;
   };
   absl::Status RecoverFile(const std::string& file_name, const Found& found);
-  // If a content's file is gone, removes all its names from the index, and the content from `contents`.
+  // If the file of an entry of `contents` is gone, removes the entry, and all names of the file from the index.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Returns the free space on the disk.
@@ -171,7 +173,7 @@ class ArtifactStore {
 
   absl::StatusOr<ArtifactRow> FindRow(const Tenants& tenants, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
-  // Removes the name, and also the content if that was its last name.
+  // Removes the artifact's name, and also its file if that was the file's last name.
   absl::Status RemoveName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status RemoveContentWithoutName(const v1::Artifact& artifact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status AddContent(const std::string& sha256, std::string_view content);
@@ -180,7 +182,7 @@ class ArtifactStore {
   void FinishDeleting(const std::string& key, bool deleted);
 
   absl::StatusOr<std::optional<v1::Artifact>> FindUpload(const std::string& key);
-  // RESOURCE_EXHAUSTED (TENANT_LIMIT) if a content of this size under this key would exceed the tenant's limit.
+  // Returns RESOURCE_EXHAUSTED (TENANT_LIMIT) if an artifact with this key and size would exceed the tenant's limit.
   absl::Status CheckTenantRoom(const std::string& tenant, const std::string& key, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::StatusOr<uint64_t> ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request);
@@ -199,8 +201,8 @@ class ArtifactStore {
   absl::Status DeleteSamples(const std::string& job);
   void DropOldPartials();
   absl::Status DeleteUnusedUploads();
-  // Deletes an upload in the same way as Delete. Also returns FAILED_PRECONDITION if a request has named the upload at
-  // or after `used_before`.
+  // Deletes an artifact in the same way as Delete. Also returns FAILED_PRECONDITION if it is an upload that a request
+  // has named at or after `used_before`.
   absl::Status DeleteUnlessUsed(const ArtifactRow& row, absl::Time used_before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   absl::Status StoreUseTimes();

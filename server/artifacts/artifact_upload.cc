@@ -1,4 +1,4 @@
-// The functions of ArtifactStore and ArtifactUpload for uploads of contents.
+// The functions of ArtifactStore and ArtifactUpload that receive uploads.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -39,8 +39,9 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Returns the error for an upload of a content that another upload is writing or reading back. Reading back a large
-// content takes minutes; the client waits and retries, because a waiting thread would be blocked that long.
+// Returns the error for an upload whose content another upload is writing or reading back. The client must wait and
+// retry. The server does not wait instead, because reading back a large file takes minutes and would block a thread
+// that long.
 absl::Status Busy() {
   return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
                               "another upload of this content is written or read back; call again"),

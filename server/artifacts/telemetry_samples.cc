@@ -9,10 +9,10 @@
 namespace ampd::server {
 namespace {
 
-// Whether a sample that could not be stored is dropped, so that the worker does not send it again. A sample is dropped
-// if it is malformed, or if the quota or the disk is full, because another try would most likely fail too. One stream
-// carries the telemetry of all attempts of a worker, so waiting for one attempt's samples would delay the other
-// attempts.
+// Whether a generated sample that could not be stored is dropped, so that the worker does not send it again. A sample
+// is dropped if it is malformed, or if the quota or the disk is full, because another try would most likely fail too.
+// One stream carries the telemetry of all attempts of a worker, so waiting for one attempt's samples would delay the
+// other attempts.
 bool IsRefused(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
   return absl::IsInvalidArgument(status) || reason == "ARTIFACT_QUOTA" || reason == "TENANT_LIMIT" ||

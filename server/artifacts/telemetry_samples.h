@@ -7,10 +7,10 @@
 
 namespace ampd::server {
 
-// Moves the samples in a batch of telemetry into the artifact store. In the batch each sample keeps only its sequence,
-// because sequences must have no gaps. If a sample is malformed, or the quota or the disk is full, an event
-// TELEMETRY_REFUSED with the sample's sequence replaces the sample. The rest of the batch is processed as usual, and
-// the worker does not send the sample again.
+// Moves the generated samples in a batch of telemetry into the artifact store. In the batch each sample keeps only its
+// sequence number, because sequence numbers must have no gaps. If a sample is malformed, or the quota or the disk is
+// full, an event TELEMETRY_REFUSED with the sample's sequence number replaces the sample. The rest of the batch is
+// processed as usual, and the worker does not send the sample again.
 //
 // After any other error, most likely of the disk, the batch is unchanged, and the worker must send it again. Blocks on
 // the disk.

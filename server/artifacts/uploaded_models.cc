@@ -14,8 +14,8 @@
 namespace ampd::server {
 namespace {
 
-// The largest number of nodes of a model that the server reads; many times that of the largest published models. The
-// time to analyse a model grows with the square of the number of nodes and tensors, so the server needs a limit.
+// Limits for the models that the server reads, many times the size of the largest published models. The time to analyse
+// a model grows with the square of the number of nodes and tensors, so the server needs limits.
 constexpr size_t kMaxNodes = 16'384;
 constexpr size_t kMaxTensors = 16'384;
 
@@ -87,7 +87,7 @@ absl::StatusOr<UploadedModels::ModelPtr> UploadedModels::Read(const std::string&
     is_reading_ = true;
   }
   absl::StatusOr<Kept> read = ReadFile(artifact);
-  malloc_trim(0);  // Returns the freed memory to the system; nothing else in this process needs as much.
+  malloc_trim(0);  // Returns the freed memory to the system, because nothing else in this process needs that much.
   absl::MutexLock lock(&mutex_);
   is_reading_ = false;
   AMPD_RETURN_IF_ERROR(read.status());

@@ -38,8 +38,8 @@ class AuditLog {
 
   void Add(v1::AuditEntry entry);
 
-  // Returns the entries of AuthService.ListAuditEntries. Reads the disk; entries can be written meanwhile.
-  // RESOURCE_EXHAUSTED (SERVER_BUSY) while another caller lists entries.
+  // Answers AuthService.ListAuditEntries. Reads the disk; entries can be written meanwhile. RESOURCE_EXHAUSTED
+  // (SERVER_BUSY) while another caller lists entries.
   absl::StatusOr<v1::ListAuditEntriesResponse> List(const v1::ListAuditEntriesRequest& request);
 
  private:

@@ -107,7 +107,7 @@ class Backup {
   BackupManifest manifest_;
   std::vector<std::pair<const char*, SqliteDatabase>> databases_;  // The open transactions of BeginAll.
   std::vector<const char*> copied_;                                // The databases that have been copied.
-  std::map<std::string, int64_t> contents_;                        // Size of each content in the backup, by its digest.
+  std::map<std::string, int64_t> contents_;                        // Size of each artifact's file, by its digest.
   std::vector<AuditPart> audit_;
 };
 
@@ -130,7 +130,7 @@ absl::Status Backup::BeginAll() {
 }
 
 // The write-ahead log of a database grows while a transaction is open, so each transaction ends as soon as its database
-// is copied. The contents of artifacts are copied early, because the server may delete some at any time.
+// is copied. The artifacts' files are copied early, because the server may delete some at any time.
 absl::Status Backup::CopyDatabases() {
   for (const char* const wanted : {kJournalFile, kArtifactIndexFile, kTokensFile, kMetricsFile}) {
     for (auto& [name, database] : databases_) {
@@ -170,8 +170,8 @@ absl::Status Backup::TakeContent(const std::string& sha256, ArtifactIndex* copie
   if (const absl::Status taken = LinkOrCopyFile(Source(name), staging_.Path(name)); !absl::IsNotFound(taken)) {
     return WithPath(taken, name);
   }
-  // If the live index no longer names the content, the server deleted it on purpose: the server removes the names of a
-  // content before the content.
+  // If the live index has no name for the file any more, the server deleted the artifact on purpose. The server always
+  // removes the names of a file before the file itself.
   AMPD_ASSIGN_OR_RETURN(SqliteDatabase live, SqliteDatabase::OpenReader(Source(kArtifactIndexFile)));
   AMPD_ASSIGN_OR_RETURN(ArtifactIndex index, ArtifactIndex::OpenToRead(std::move(live)));
   AMPD_ASSIGN_OR_RETURN(const bool has_name, index.HasContent(sha256));

@@ -34,8 +34,8 @@ struct BackupSummary {
 //      have everything that the journal knows, and perhaps a little more. A restore removes the surplus from the
 //      telemetry; the server removes samples of unknown jobs when it starts.
 //   2. The databases are copied as these transactions see them.
-//   3. Each content that the copied artifact index names is hard-linked into the backup, or copied. If the content was
-//      deleted meanwhile, its names are removed from the copied index.
+//  3. Each artifact's file that the copied index names is hard-linked into the backup, or copied. If the file was
+//     deleted meanwhile, its names are removed from the copied index.
 //   4. The audit log, the certificates and the first admin's token are copied.
 //   5. The manifest is written, and the folder gets its final name.
 //
@@ -43,8 +43,12 @@ struct BackupSummary {
 // folder "<out>.incomplete", which the next backup removes. Such a folder can be restored only if the process was
 // killed after it had written the manifest: then no file is missing.
 //
-// FAILED_PRECONDITION with reason DATA_DIRECTORY_UNUSABLE if `data_dir` has no journal, NEWER_SCHEMA, CANNOT_WRITE or
-// ALREADY_RUNNING; DATA_LOSS (STORE_CORRUPT) if the journal cannot be replayed or a content is damaged.
+// Errors:
+//
+//  FAILED_PRECONDITION  (DATA_DIRECTORY_UNUSABLE) `data_dir` has no journal
+//                       (NEWER_SCHEMA) a newer server wrote the journal or another database
+//                       (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
+//  DATA_LOSS            (STORE_CORRUPT) the journal cannot be replayed, or an artifact's file is damaged
 absl::StatusOr<BackupSummary> MakeBackup(const BackupOptions& options);
 
 }  // namespace ampd::server

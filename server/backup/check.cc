@@ -35,7 +35,7 @@ namespace ampd::server {
 namespace {
 
 constexpr char kRestoreIt[] = "stop the server, and restore the newest backup that ampd-server check finds undamaged";
-constexpr int kMaxFaults = 20;  // The most damaged contents that are listed.
+constexpr int kMaxFaults = 20;  // At most this many damaged artifacts are listed.
 
 std::string Counted(int64_t count, const char* what) { return absl::StrCat(count, " ", what, count == 1 ? "" : "s"); }
 
@@ -105,7 +105,7 @@ class Check {
   void CheckNeeded();
   void CheckContents();
   void CheckContent(const std::string& sha256, int64_t size_bytes);
-  // Whether the server has removed the content's names since the check began.
+  // Whether the server has removed all names of this file since the check began.
   bool WasDeleted(const std::string& sha256) const;
   void CheckOrphans();
   void CheckAuditLog();
@@ -113,7 +113,7 @@ class Check {
   const std::string folder_;
   const bool is_backup_;
   CheckReport report_;
-  std::map<std::string, int64_t> contents_;                  // Size of each content, by its digest.
+  std::map<std::string, int64_t> contents_;                  // Size of each artifact's file, by its digest.
   std::set<std::string> uploads_;                            // Results of UploadKey.
   std::vector<std::pair<std::string, std::string>> needed_;  // An upload's key, and an unfinished job that names it.
   int num_faults_ = 0;

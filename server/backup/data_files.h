@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-// The files of a server's data directory that a backup includes. It leaves out the lock, the reserve, sockets and
-// unfinished uploads.
+// The files of a server's data directory that a backup includes. A backup leaves out the lock, the file that reserves
+// disk space, sockets and unfinished uploads.
 namespace ampd::server {
 
 inline constexpr char kJournalFile[] = "journal.db";

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // About 200 bytes for each file.
+constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // The manifest needs about 200 bytes for each file.
 
 absl::Status Damaged(std::string_view what) {
   return Error(absl::StatusCode::kDataLoss, "BACKUP_DAMAGED",

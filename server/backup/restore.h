@@ -44,9 +44,12 @@ struct RestoreSummary {
 // that failed or was killed leaves at most a folder "<data_dir>.incomplete", which no server uses and which the next
 // restore removes.
 //
-// Errors: those of ReadManifest; DATA_LOSS (BACKUP_DAMAGED) if a file is missing or differs from the manifest;
-// FAILED_PRECONDITION with reason DATA_DIRECTORY_LOCKED if a server uses `data_dir`, CANNOT_WRITE, ALREADY_RUNNING or
-// NEWER_SCHEMA.
+// Errors: those of ReadManifest, and
+//
+//  DATA_LOSS            (BACKUP_DAMAGED) a file is missing or differs from the manifest
+//  FAILED_PRECONDITION  (DATA_DIRECTORY_LOCKED) a server uses `data_dir`
+//                       (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
+//                       (NEWER_SCHEMA) a newer server wrote the backup
 absl::StatusOr<RestoreSummary> RestoreBackup(const RestoreOptions& options);
 
 }  // namespace ampd::server

@@ -11,11 +11,11 @@ namespace ampd::server {
 
 // A folder that is filled under a temporary name, "<path>.incomplete", and gets its final name when it is complete.
 // Only its owner can access it (mode 0700). The destructor removes a folder that was not committed. If the process is
-// killed, the next Create for the same path removes the folder. Thread-compatible.
+// killed, the temporary folder stays; the next Create for the same path empties and reuses it. Thread-compatible.
 class StagingFolder {
  public:
-  // FAILED_PRECONDITION with reason CANNOT_WRITE if `path` exists and is not an empty folder, or if the folder cannot
-  // be created; with reason ALREADY_RUNNING if another process is filling the folder.
+  // Creates the temporary folder. FAILED_PRECONDITION with reason CANNOT_WRITE if `path` exists and is not an empty
+  // folder, or if the temporary folder cannot be created; with reason ALREADY_RUNNING if another process is filling it.
   static absl::StatusOr<StagingFolder> Create(std::string path);
   ~StagingFolder();
   StagingFolder(StagingFolder&& other) noexcept

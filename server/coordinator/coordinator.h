@@ -30,9 +30,9 @@ class Coordinator {
   // to the coordinator, is set.
   explicit Coordinator(const Options& options);
 
-  // Records in the journal that a life of the server begins; a life is one run of the server's process. Call once,
-  // before anything else and after the ledger's Start. Blocks until the record is on disk. In the first life after a
-  // restore from a backup, jobs are placed only after a lease and the margin.
+  // Records in the journal that a new run of the server's process begins. Call it once, before anything else and after
+  // the ledger's Start. Blocks until the record is on disk. In the first run after a restore from a backup, the
+  // scheduler places no job until a lease and the margin have passed.
   absl::Status Start();
   // Calls Expiry::Tick and Scheduler::Wake.
   void Tick();

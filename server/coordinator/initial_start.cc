@@ -35,8 +35,8 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
   if (is_any_newest) {  // If the reference gives a step, only that step counts.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      // Takes only checkpoints in the folder of the job that the reference names. By their path, the worker knows that
-      // it must load only the weights.
+      // Skips checkpoints in the folders of other jobs. The worker loads only the weights of a checkpoint if its path
+      // is in the folder of the job that the reference names.
       if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);

@@ -117,7 +117,7 @@ void JobCommands::UpdateJob(const v1::UpdateJobRequest& request, JobDone done) {
   if (!record.ok()) {
     return done(record.status());
   }
-  // The order for a finished job is not checked here, because the commit refuses every order for such a job with
+  // A loss-scale order for a finished job is not checked here, because the commit refuses every such order with
   // WRONG_STATE.
   if (update.change_job().has_loss_scale_order() && !IsTerminal((*record)->job().state())) {
     const absl::Status status = AdmitOrder(update.change_job().loss_scale_order(), **record);

@@ -55,7 +55,7 @@ std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t be
 absl::Status CollectArchived(Journal& history, int64_t before, const Wanted& wanted, size_t limit,
                              std::map<int64_t, JobRecordPtr>* jobs) {
   size_t num_added = 0;
-  PageBudget budget;  // The page has the same budget, so the page ends before any job that is not collected here.
+  PageBudget budget;  // The page has the same budget, so no job that is left out here would fit on it.
   while (num_added < limit) {
     AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
     if (records.empty()) {

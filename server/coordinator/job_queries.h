@@ -44,8 +44,8 @@ class JobQueries {
   // Returns the job without `progress`, which server/telemetry adds. Errors: those of FindRecord.
   absl::StatusOr<JobPtr> GetJob(const std::string& id) const;
 
-  // The calls of JobService with these names; job_service.proto documents them.
-  // `visible`: the tenants whose jobs the caller may see. The other jobs do not exist for the caller.
+  // These functions answer the calls of JobService with the same names, which job_service.proto documents. `visible`:
+  // the tenants whose jobs the caller may see. For the caller, the other jobs do not exist.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 const Tenants& visible = Tenants::All()) const;
   absl::StatusOr<v1::FindJobsResponse> FindJobs(const v1::FindJobsRequest& request,
@@ -54,7 +54,7 @@ class JobQueries {
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) const;
 
   // A recorded checkpoint, and a worker that can read its files now. This is the worker that saved the checkpoint or,
-  // if that cannot read them, any other.
+  // if that worker cannot read them, any other worker that can.
   struct CheckpointPlace {
     v1::Checkpoint checkpoint;
     std::string worker;  // Empty: no connected worker can reach the files.
@@ -93,13 +93,13 @@ class JobQueries {
 
   // Sets `job->retention`: the times at which the job's data will be deleted.
   void AddRetention(v1::Job* job) const { *job->mutable_retention() = RetentionOf(*job, options_.retention); }
-  // For a running job that predicts, sets `job->progress.step` to the step that its worker reported last. Such a job
-  // has no metric points that would have the step.
+  // For a running prediction job, sets `job->progress.step` to the step that its worker reported last. Such a job has
+  // no metric points from which the step could be taken.
   void AddReportedStep(v1::Job* job) const;
   // If the job is queued, sets `job->pending`: why the job waits. Compares the job with every device.
   void AddPending(v1::Job* job) const;
-  // Returns why a job with this record would wait if it were queued now; nothing if it would not. Compares the job with
-  // every device.
+  // Returns why a job with this record would wait if it were queued now; nullopt if no reason was found. Compares the
+  // job with every device.
   std::optional<v1::Pending> PendingIfQueued(internal::JobRecord record) const;
 
  private:
@@ -110,7 +110,7 @@ class JobQueries {
     bool is_behind = false;    // Whether the scheduler places other jobs before the given one.
     int jobs_ahead = 0;        // How many of these other jobs belong to the given job's tenant.
   };
-  // Returns the visible jobs with this name, and those whose id begins with the text. Returns at most `limit` jobs of
+  // Returns the visible jobs whose name is `text`, and those whose id begins with it. Returns at most `limit` jobs of
   // each kind from the hot state and as many from the history table, so a job may be in the result twice.
   absl::StatusOr<std::vector<JobRecordPtr>> RecordsLike(const std::string& text, int limit,
                                                         const Tenants& visible) const;

@@ -22,7 +22,7 @@ class ModelFinder {
  public:
   struct Options {
     // Returns an object that protects an uploaded artifact from deletion as long as the object lives. NOT_FOUND if the
-    // tenant has no artifact with this name. Must be quick. Null means that no artifacts exist.
+    // tenant has no artifact with this name. Must be quick. If this function is null, no artifacts exist.
     std::function<absl::StatusOr<std::shared_ptr<void>>(const std::string& tenant, const std::string& artifact)>
         hold_artifact;
     // Reads the exported model in an uploaded artifact that is protected from deletion. Returns null if the server

@@ -134,7 +134,7 @@ void WorkerSessions::ReportOddity(const std::string& worker, const std::string& 
 absl::Status WorkerSessions::AdoptIncarnation(const v1::WorkerReport& report, WorkerSession* session) {
   auto& retired = session->retired_incarnations;
   if (session->agent.id() != report.agent().id()) {
-    retired.clear();  // They belong to the previous agent, which may return when the new one is lost.
+    retired.clear();  // It lists the previous agent's incarnations, which may return when the new agent is lost.
     session->incarnation.clear();
   }
   session->agent = report.agent();
