@@ -45,8 +45,8 @@ void RaiseFileLimit() {
 }
 
 // Limits malloc to one arena per core, and at least two. By default glibc lets contending threads create up to eight
-// arenas per core, and each arena keeps its freed memory. gRPC has many threads. In a test, a million points were sent
-// while some watchers read nothing; with this limit the server then used 5 MiB less memory.
+// arenas per core, and each arena keeps its freed memory. gRPC has many threads. In a test, workers sent a million
+// metric points while some watchers read nothing; with this limit the server then used 5 MiB less memory.
 void BoundArenas() { mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()))); }
 
 // How often the program checks for free memory to return to the system.

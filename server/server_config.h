@@ -22,12 +22,12 @@ struct ServerConfig {
   std::string socket;             // Path of the Unix socket of the gRPC API.
   Grants grants{{geteuid(), 0}};  // Roles of the local users that connect to `socket`.
   Limits limits;
-  std::optional<ListenAddress> listen;  // Unset: none. A loopback address if there is no TLS.
-  TlsFiles tls;                         // For `listen`; the CA also for clients behind a proxy. Empty: none.
-  std::string proxy_socket;             // Path of the socket for a proxy; empty: none.
+  std::optional<ListenAddress> listen;  // Unset: no TCP port. Must be a loopback address if there is no TLS.
+  TlsFiles tls;                         // For `listen`. The CA also checks clients behind a proxy. Empty: no TLS.
+  std::string proxy_socket;             // Path of the Unix socket for a proxy; empty: none.
   bool trusts_loopback = false;         // Whether calls to a loopback `listen`, and scrapes without TLS, need no token.
   OidcConfig oidc;                      // Empty: no identity provider.
-  ListenAddress metrics_listen;         // A loopback address if there is no `metrics_tls`.
+  ListenAddress metrics_listen;         // Must be a loopback address if there is no `metrics_tls`.
   TlsFiles metrics_tls;                 // Empty: no TLS. Without a CA, clients need no certificate.
   std::string data_dir;
   std::string port_file;  // Empty: write no port file.
@@ -37,7 +37,7 @@ struct ServerConfig {
   absl::Duration local_checkpoint_wait = absl::Minutes(10);
   // How long after a job's end its data is archived or deleted; zero means never.
   absl::Duration archive_after = absl::Hours(1);
-  absl::Duration retention = absl::Hours(24 * 30);  // Applies to points, events, logs and samples.
+  absl::Duration retention = absl::Hours(24 * 30);  // For metric points, events, logs and samples.
   absl::Duration checkpoint_retention = absl::ZeroDuration();
   absl::Duration worker_retention = absl::Hours(24 * 7);  // How long lost workers are kept; zero means forever.
   absl::Duration metrics_linger = absl::Minutes(2);
@@ -55,8 +55,8 @@ struct ServerConfig {
 };
 
 // The result of reading the command line and the configuration file. If `run` is true, the process starts the server
-// with `config`. Otherwise it prints `output` and exits with `exit_code`: to stdout (--help, --version, --print-config)
-// or, with kExitUsage, one line to stderr.
+// with `config`. Otherwise it prints `output` and exits with `exit_code`. If that is kExitUsage, `output` is one line
+// for stderr. Otherwise it is for stdout (--help, --version, --print-config).
 struct ParsedConfig {
   bool run = false;
   int exit_code = kExitOk;

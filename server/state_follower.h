@@ -63,7 +63,7 @@ class StateFollower final : public StateListener {
   // Removes a deleted job from the job table and the progress board, and deletes its history. `traceparent` is the
   // job's, for the log line; empty: not known.
   void ForgetJob(const std::string& job, const std::string& traceparent);
-  // Deletes the job's points, events, logs and samples.
+  // Deletes the job's metric points, events, logs and generated samples.
   void DeleteHistory(const std::string& job, const std::string& traceparent);
 
   const Options options_;

@@ -40,9 +40,9 @@ const Rule* FindRule(std::string_view method);
 
 // Returns OK if the identity may call the method. Otherwise returns
 //
-//  UNAUTHENTICATED    (TOKEN_NEEDED) the identity has neither a name nor a role
-//                     (NO_ROLE) the identity has a name, but no role
-//  PERMISSION_DENIED  (ROLE_TOO_LOW) the identity's roles lack the right, or there is no rule for the method
+//   UNAUTHENTICATED    (TOKEN_NEEDED) the identity has neither a name nor a role
+//                      (NO_ROLE) the identity has a name, but no role
+//   PERMISSION_DENIED  (ROLE_TOO_LOW) the identity's roles lack the right, or there is no rule for the method
 absl::Status CheckMethod(const Identity& identity, std::string_view method);
 
 // Whether the identity may call the method for every job; the caller of this function then need not call CheckJob.

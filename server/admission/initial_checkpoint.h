@@ -12,9 +12,9 @@ namespace ampd::server {
 //
 //   FAILED_PRECONDITION  the source has not ended and could still drop the checkpoint (WRONG_STATE)
 //   NOT_FOUND            the source keeps no such checkpoint (CHECKPOINT_NOT_FOUND)
-//  INVALID_ARGUMENT     tensors of the source's model are missing, unexpected or of another shape; the message has the
-//                       number and the first names of each kind. Exported models are checked only by the worker,
-//                       because only the worker has their files.
+//   INVALID_ARGUMENT     tensors of the source's model are missing, unexpected or of another shape; the message has the
+//                        number and the first names of each kind. Exported models are not checked here; the worker
+//                        checks them.
 //
 // REQUIRES: `source` is the job that the field names.
 absl::StatusOr<v1::Checkpoint> ResolveInitialCheckpoint(const v1::Job& source, v1::JobSpec* spec);

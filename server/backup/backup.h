@@ -34,8 +34,8 @@ struct BackupSummary {
 //      have everything that the journal knows, and perhaps a little more. A restore removes the surplus from the
 //      telemetry; the server removes samples of unknown jobs when it starts.
 //   2. The databases are copied as these transactions see them.
-//  3. Each artifact's file that the copied index names is hard-linked into the backup, or copied. If the file was
-//     deleted meanwhile, its names are removed from the copied index.
+//   3. Each artifact's file that the copied index names is hard-linked into the backup, or copied. If the file was
+//      deleted meanwhile, its names are removed from the copied index.
 //   4. The audit log, the certificates and the first admin's token are copied.
 //   5. The manifest is written, and the folder gets its final name.
 //
@@ -45,10 +45,10 @@ struct BackupSummary {
 //
 // Errors:
 //
-//  FAILED_PRECONDITION  (DATA_DIRECTORY_UNUSABLE) `data_dir` has no journal
-//                       (NEWER_SCHEMA) a newer server wrote the journal or another database
-//                       (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
-//  DATA_LOSS            (STORE_CORRUPT) the journal cannot be replayed, or an artifact's file is damaged
+//   FAILED_PRECONDITION  (DATA_DIRECTORY_UNUSABLE) `data_dir` has no journal
+//                        (NEWER_SCHEMA) a newer server wrote the journal or another database
+//                        (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
+//   DATA_LOSS            (STORE_CORRUPT) the journal cannot be replayed, or an artifact's file is damaged
 absl::StatusOr<BackupSummary> MakeBackup(const BackupOptions& options);
 
 }  // namespace ampd::server

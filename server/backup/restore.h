@@ -46,10 +46,10 @@ struct RestoreSummary {
 //
 // Errors: those of ReadManifest, and
 //
-//  DATA_LOSS            (BACKUP_DAMAGED) a file is missing or differs from the manifest
-//  FAILED_PRECONDITION  (DATA_DIRECTORY_LOCKED) a server uses `data_dir`
-//                       (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
-//                       (NEWER_SCHEMA) a newer server wrote the backup
+//   DATA_LOSS            (BACKUP_DAMAGED) a file is missing or differs from the manifest
+//   FAILED_PRECONDITION  (DATA_DIRECTORY_LOCKED) a server uses `data_dir`
+//                        (CANNOT_WRITE, ALREADY_RUNNING) as StagingFolder::Create
+//                        (NEWER_SCHEMA) a newer server wrote the backup
 absl::StatusOr<RestoreSummary> RestoreBackup(const RestoreOptions& options);
 
 }  // namespace ampd::server

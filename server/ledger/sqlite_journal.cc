@@ -145,8 +145,8 @@ absl::Status SqliteJournal::CheckIntegrity() {
     return has_row.status();
   }
   const std::string answer(has_row.ok() && *has_row ? check.Bytes(0) : "");
-  // If SQLite can't read a page, it reports that in the answer instead of as an error. That is not treated as
-  // corruption, because the page may be undamaged.
+  // If SQLite can't read a page, it says so in the text of the result instead of returning an error. That is not
+  // treated as corruption, because the page may be undamaged.
   if (absl::StrContains(answer, "failed to get page") || absl::StrContains(answer, "unable to get the page")) {
     return Error(absl::StatusCode::kInternal, "STORE_ERROR", "the journal can't be read");
   }

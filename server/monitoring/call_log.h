@@ -14,9 +14,9 @@
 namespace ampd::server {
 
 // Logs one line for each refused call, with method, code, reason and peer, and one for each worker that attaches. If
-// several refusals have the same method, code and reason, it logs the first kPerWindow in each kWindow, and then how
-// many more there were. At the level debug it also logs one line for each finished call. A client that disconnects does
-// not count as a refusal. Passes all notifications on to another observer. Thread-safe.
+// several refusals have the same method, code and reason, only the first kPerWindow in each time window (kWindow) get a
+// line; one more line then gives the number of the others. At the level debug, each finished call gets a line too. A
+// client that disconnects does not count as a refusal. Passes all notifications on to another observer. Thread-safe.
 class CallLog final : public CallObserver {
  public:
   static constexpr int kPerWindow = 5;

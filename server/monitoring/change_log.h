@@ -17,8 +17,8 @@ namespace ampd::server {
 // durable. Thread-safe.
 class ChangeLog {
  public:
-  // Logs `event` if it is the job's CREATED or STATE_CHANGED. The lines contain the trace of the job. The line for a
-  // job that was just queued also contains the parent of its span.
+  // Logs `event` if its kind is CREATED or STATE_CHANGED. The lines contain the trace of the job. The line for a job
+  // that was just queued also contains the parent of the job's span.
   void JobMoved(const internal::JobRecord& record, const v1::Event& event);
   // `traceparent`: Job.traceparent.
   void JobDeleted(const std::string& job, const std::string& traceparent);

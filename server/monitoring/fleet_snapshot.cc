@@ -35,7 +35,7 @@ class Page {
     metric.counter.value = value;
     family.metric.push_back(std::move(metric));
   }
-  // Returns the families. Leaves out families without a sample, because a HELP line alone is useless.
+  // Returns the families. Leaves out families without any series, because a HELP line alone is useless.
   std::vector<MetricFamily> Take() && {
     std::erase_if(families_, [](const MetricFamily& family) { return family.metric.empty(); });
     return std::move(families_);
@@ -233,13 +233,14 @@ void AddPhase(const Labels& id, const v1::PhaseProgress& phase, Page* page) {
   page->Add("ampd_job_phase_skipped_steps_total", With(id, {name}), static_cast<double>(phase.skipped_steps()));
 }
 
-// Returns the number of tokens in a sample; 0 if the data are no tokens.
+// Returns the number of tokens in a sample of the data; 0 if the data does not consist of tokens or text.
 int64_t TokensPerSample(const v1::DataSource& data) {
   return data.has_tokens() ? data.tokens().sequence_length() : data.has_jsonl() ? data.jsonl().sequence_length() : 0;
 }
 
-// Adds the attempt's time by phase. On a GPU, a step may wait for data while another step computes. The parts are
-// therefore never negative, but their sum may exceed the whole time.
+// Adds the attempt's time as three series with the label `phase`: waiting for data, computing, and other. On a GPU, a
+// step may wait for data while another step computes. A negative time is therefore shown as 0, and the three times may
+// add up to more than the whole time.
 void AddStepSeconds(const v1::Job& job, const ProgressBoard::Entry& entry, Page* page) {
   const double num_samples = job.spec().data().batch_size();
   const double data = entry.progress.data_wait_seconds();

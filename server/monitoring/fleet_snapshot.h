@@ -27,7 +27,7 @@ struct FleetSnapshot {
     auto operator<=>(const Queue&) const = default;
   };
   std::vector<JobRow> jobs;                                // Jobs with series of their own.
-  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // Jobs beyond the limit of jobs with series.
+  std::vector<std::shared_ptr<const v1::Job>> seriesless;  // Jobs without series, beyond the limit.
   int64_t num_suppressed = 0;                              // Number of jobs that have ever been in `seriesless`.
   std::map<std::pair<Queue, v1::Job::State>, int64_t> live_jobs;
   std::map<Queue, int64_t> oldest_queued_unix_seconds;

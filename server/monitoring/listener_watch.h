@@ -27,8 +27,9 @@ struct WatchedListener {
 };
 
 // Finds listeners that accept no connections although the process lives. Causes are a broken socket, a deleted file of
-// a Unix socket, or a stuck thread. If a listener accepted nothing during kTries looks, it is restarted. If it still
-// accepts nothing after kMaxRestarts restarts, or cannot be restarted, the server should end. Thread-safe, except Look.
+// a Unix socket, or a stuck thread. If a listener accepts nothing during kTries calls of Look in a row, it is
+// restarted. If it still accepts nothing after kMaxRestarts restarts, or cannot be restarted, the server should end.
+// Thread-safe, except Look.
 class ListenerWatch {
  public:
   static constexpr int kTries = 3;
@@ -47,7 +48,8 @@ class ListenerWatch {
   // thread at a time.
   absl::Status Look();
 
-  // Whether all listeners accept connections. Turns false only after a listener accepted nothing during kTries looks.
+  // Whether all listeners accept connections. Turns false only after a listener accepted nothing during kTries calls of
+  // Look.
   bool AllAccept() const { return all_accept_; }
   // Returns one line for each listener that accepts no connections; empty if all accept.
   std::string WhatFails() const;
@@ -55,8 +57,8 @@ class ListenerWatch {
  private:
   struct State {
     int64_t num_accepts = 0;
-    bool gets_probes = false;  // Whether a probe ever succeeded. If none did, a firewall may block them.
-    int num_failed = 0;        // Failed looks in a row.
+    bool gets_probes = false;  // Whether a probe ever succeeded. If not, a firewall may block them.
+    int num_failed = 0;        // How many calls of Look in a row found no accept.
     int num_restarts = 0;      // Restarts since the listener last accepted.
     bool is_dead = false;
   };

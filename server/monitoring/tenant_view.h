@@ -10,8 +10,8 @@
 
 namespace ampd::server {
 
-// A metric family that scrapers of only some tenants may see. They see no other families, because those are totals of
-// the whole server or describe its process.
+// A metric family that scrapers of only some tenants may see. The families without such an entry are hidden from these
+// scrapers, because they are totals of the whole server or describe its process.
 struct TenantFamily {
   std::string_view name;
   // The subject of the family's series.

@@ -23,7 +23,8 @@ class ClaimMapping {
   absl::Status AddRole(std::string_view text);
 
   // Sets the claim that contains one tenant, or a list of tenants. Roles whose rule names no tenant hold in these
-  // tenants. Without such a claim they hold in UsualTenants. The role admin always holds in all tenants.
+  // tenants. Without such a claim, they hold in the tenants that UsualTenants returns. The role admin always holds in
+  // all tenants.
   void set_tenant_claim(std::string claim) { tenant_claim_ = std::move(claim); }
   // Sets the claim that contains the holder's name.
   void set_name_claim(std::string claim) { name_claim_ = std::move(claim); }

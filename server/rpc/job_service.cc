@@ -199,7 +199,7 @@ grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::CloneJob(grpc::CallbackServerContext* context, const v1::CloneJobRequest* request,
                                                v1::Job* response) {
   const auto clone = [=, this](const FinishCall& finish) {
-    // Reads the source job first, because the new job gets its tenant if the request names none.
+    // Reads the source job first. If the request names no tenant, the new job gets the tenant of the source job.
     const absl::StatusOr<JobPtr> source = options_.queries->GetJob(request->id());
     if (!source.ok()) {
       return finish(source.status());

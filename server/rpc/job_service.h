@@ -105,8 +105,9 @@ class JobService final : public v1::JobService::CallbackService {
   // returns. Stops the estimate if the client leaves. `tenant`: the tenant whose uploads are searched.
   void PostEstimate(grpc::CallbackServerContext* context, const std::string& tenant, const v1::ModelSpec& model,
                     const Estimate& estimate, const FinishCall& finish);
-  // Adds the predicted memory peak of the job's newest attempt to the measured one, then finishes the call. Adds
-  // nothing if the job has no attempt, or if the prediction is not known yet and all threads for estimates are busy.
+  // Predicts the memory peak of the job's newest attempt, sets `progress.memory_predicted_bytes`, and finishes the
+  // call. Sets nothing if the job has no attempt, or if the prediction is not cached and all threads for estimates are
+  // busy.
   void PredictAndFinish(grpc::CallbackServerContext* context, v1::Job* job, const FinishCall& finish);
   // Finds a worker that has the checkpoint, and requests the file from that worker. `on_piece` is passed to FileRelay.
   absl::StatusOr<std::shared_ptr<FileRelay>> OpenRelay(const v1::DownloadCheckpointFileRequest& request,

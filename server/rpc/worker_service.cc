@@ -154,8 +154,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
       StoreAndRead(std::move(upload), *place);
       return;
     }
-    // Samples are written before the rest of the batch is queued. That may wait for the disk, so a thread of the pool
-    // does it. The next upload is read only afterwards, to keep the order.
+    // Generated samples are written before the rest of the batch is queued. Writing them may wait for the disk, so a
+    // thread of the pool does it. The next upload is read only afterwards, to keep the order.
     auto shared = std::make_shared<v1::TelemetryUpload>(std::move(upload));
     if (!options_.environment->pool->TryPost(
             [this, shared, place = *place, keep = self()] { TakeSamples(std::move(*shared), place); })) {

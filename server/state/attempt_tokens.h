@@ -13,8 +13,8 @@ namespace ampd::server {
 // Returns the error FAILED_PRECONDITION with reason FENCED: the sender is not the attempt's current owner.
 absl::Status Fenced(const v1::AttemptKey& key);
 
-// Finds the attempt with the key's number, and checks that the key has its token. The pointer lives as long as the
-// record. NOT_FOUND if the job never had such an attempt or no longer keeps it; FENCED if the token differs.
+// Finds the attempt with the key's number, and checks that the key has the attempt's token. The pointer lives as long
+// as the record. NOT_FOUND if the job never had such an attempt or no longer keeps it; FENCED if the token differs.
 absl::StatusOr<const v1::Attempt*> FindAttemptByToken(const internal::JobRecord& record, const v1::AttemptKey& key);
 
 // Whether the attempt ended with an outcome that it or its shim reported.

@@ -48,7 +48,7 @@ struct DeletedHistory {
 struct Applied {
   // False if the update had already been applied and so changed nothing. It then needs no journal entry.
   bool changed = false;
-  std::string job;            // For CreateJob: the job of this request, or of an earlier one with its id.
+  std::string job;            // For CreateJob: the id of the new job; for a repeated request, of the earlier one.
   JobRecordPtr archived_job;  // The job that the update names, if it is in the history table.
   std::vector<JobRecordPtr> jobs;
   std::vector<JobRecordPtr> archived;  // Records to add to the history table, or to replace there.

@@ -57,7 +57,7 @@ bool IsRecorded(const internal::JobRecord& record, const v1::Checkpoint& checkpo
 // Returns the path at which a trainer saves the checkpoint, relative to the checkpoint root (train::CheckpointStore):
 // "<job>/<attempt>/step-<n>".
 std::string PathOf(const std::string& job, const v1::Checkpoint& checkpoint);
-// Returns the id of the job whose folder contains the checkpoint with this path, which begins with the job's id.
+// Returns the job's id with which the path of a checkpoint begins.
 std::string JobOfPath(const std::string& path);
 bool Keeps(const v1::Job& job, const std::string& path);
 // Returns the error FAILED_PRECONDITION for a request that the job's state does not allow. `what` is a participle such

@@ -27,7 +27,8 @@ struct Placement {
 
 // The waiting jobs and the free devices, kept up to date one record at a time. Decides which jobs begin now, and where.
 // Jobs are considered by priority, then submit order; a job that fits nowhere does not block the jobs after it. A
-// device holds one attempt. AUTO prefers a GPU, then a device that computes the policy natively.
+// device holds one attempt. A job that may run on a GPU or a CPU gets a GPU if possible; among the devices of one kind,
+// those that compute its policy natively come first.
 //
 // Place compares only what changed since the last call: a changed job with the free devices, and a changed device with
 // the waiting jobs. Its decisions are the same as those of a new table that was filled from the same records.

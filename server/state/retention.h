@@ -3,12 +3,12 @@
 #include "absl/time/time.h"
 #include "ampd/v1/job.pb.h"
 
-// Decides when the age of a finished job's data makes their deletion due, as pure functions.
+// Decides when a finished job's data is old enough to be deleted, as pure functions.
 namespace ampd::server {
 
-// The operator's settings. Zero: the data are never deleted.
+// The operator's settings. Zero means that the data is never deleted.
 struct RetentionPolicy {
-  absl::Duration history = absl::Hours(24 * 30);      // For points, events, logs and samples, from the job's end.
+  absl::Duration history = absl::Hours(24 * 30);      // After a job's end: for metric points, events, logs, samples.
   absl::Duration checkpoints = absl::ZeroDuration();  // For checkpoints, from the job's end.
   bool has_any() const { return history > absl::ZeroDuration() || checkpoints > absl::ZeroDuration(); }
   // Returns the shortest retention time that is not zero. Until it has passed after a job's end, none of the job's data

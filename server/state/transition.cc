@@ -260,7 +260,7 @@ absl::Status Transition::Pause(JobEdit& edit) {
     return absl::OkStatus();
   }
   job.set_desired(Job::PAUSE);
-  if (job.state() == Job::PAUSING) {  // Its trainer already exits for another reason; the job is paused then.
+  if (job.state() == Job::PAUSING) {  // The trainer already exits for another reason. Then the job is paused.
     job.set_reason(v1::Reason::USER_PAUSED);
   } else {
     AMPD_RETURN_IF_ERROR(edit.Move(IsActive(job.state()) ? Job::PAUSING : Job::PAUSED, v1::Reason::USER_PAUSED, ""));

@@ -54,8 +54,8 @@ int IndexOfBest(const google::protobuf::RepeatedPtrField<v1::Checkpoint>& checkp
   return best;
 }
 
-// Stores the loss of a run's last evaluation in the run's last checkpoint. That checkpoint was recorded before the
-// evaluation; the loss arrives with the outcome.
+// Stores the loss of the attempt's last evaluation in the checkpoint of the same step. That checkpoint was recorded
+// before the evaluation; the loss arrives with the outcome.
 void TakeFinalEvaluation(const v1::Outcome& outcome, const Attempt& attempt, Job* job) {
   if (outcome.kind() != v1::Outcome::FINISHED || !outcome.final_metrics().has_eval_loss()) {
     return;

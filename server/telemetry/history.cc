@@ -12,7 +12,7 @@
 namespace ampd::server {
 namespace {
 
-// Walks the points of segments in order, one at a time, and merges neighbouring steps into one item.
+// Walks the metric points of segments in order, one at a time, and merges neighbouring steps into one item.
 class PointWalk {
  public:
   PointWalk(const std::vector<PointSegment>& segments, std::vector<HistoryItem>* items)

@@ -11,9 +11,9 @@
 #include "ampd/v1/job.pb.h"
 #include "ampd/v1/worker_service.pb.h"
 
-// A job's history as watchers see it. It has points (steps and evaluations), ordered by attempt and telemetry sequence,
-// and events, ordered by their position in the job's history. The two orders are independent; a cursor is a position in
-// both.
+// A job's history as watchers see it. It has metric points (steps and evaluations), ordered by attempt and telemetry
+// sequence, and events, ordered by their position in the job's history. The two orders are independent; a cursor is a
+// position in both.
 namespace ampd::server {
 
 // A position in the history. The reader has seen everything up to it.
@@ -64,17 +64,17 @@ struct StoredHistory {
   std::vector<HistoryItem> items;
 };
 
-// Consecutive points of one attempt.
+// Consecutive metric points of one attempt.
 struct PointSegment {
   int32_t attempt = 0;
   v1::TelemetryBatch batch;  // Has points only, no events.
   bool superseded = false;
 };
 
-// Merges points and events into one order. An event of a trainer is ordered by its position in the attempt's telemetry,
-// an event of the server by time. `more_points` says that the history has more points than `points`, and `more_events`
-// says that it has more events than `events`. The merge then stops where the order of the remaining items is unknown;
-// the next page reads these items again.
+// Merges points and events into one order. A trainer's event is ordered by its position in the attempt's telemetry, a
+// server's event by its time. `more_points` says that the history has points after `points`, and `more_events` that it
+// has events after `events`. The merge then stops where those later items could come first; the next page reads the
+// left-out items again.
 std::vector<HistoryItem> MergeHistory(const std::vector<PointSegment>& points, const std::vector<v1::Event>& events,
                                       bool more_points, bool more_events);
 

@@ -10,7 +10,7 @@ namespace ampd::server {
 namespace {
 
 constexpr unsigned long long kMaxContentBytes = 64ull << 20;
-constexpr int kLevel = 1;  // Points shrink to about a quarter at any level; higher ones only cost time.
+constexpr int kLevel = 1;  // Metric points shrink to about a quarter at any level; higher levels only cost time.
 
 absl::Status Damaged() {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "a chunk of the metric store is damaged");

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kScanPage = 4096;
 
-// Collects points; starts a segment whenever the attempt or the superseded flag changes.
+// Collects metric points; starts a segment whenever the attempt or the superseded flag changes.
 class PageBuilder {
  public:
   explicit PageBuilder(PointPage* page) : page_(page) {}

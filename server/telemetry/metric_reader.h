@@ -43,8 +43,8 @@ class MetricReader {
   // Returns how much of the attempt is stored; zeros if nothing is.
   absl::StatusOr<AttemptExtent> Extent(const std::string& job, int32_t attempt);
   absl::StatusOr<uint64_t> LastEventPosition(const std::string& job);
-  // Reads the first `max_points` points after (attempt, sequence). A segment contains points of one attempt only, and
-  // either all of them or none are superseded.
+  // Reads the first `max_points` metric points after (attempt, sequence). A segment contains points of one attempt
+  // only. Either all of its points are superseded or none.
   absl::StatusOr<PointPage> ReadPoints(const std::string& job, int32_t attempt, uint64_t sequence, int max_points);
   // Reads the first `max_events` events after position `after` in the job's history. Reads fewer events if a page
   // cannot hold so many.
@@ -52,16 +52,16 @@ class MetricReader {
   // Returns the number of events in the job's history.
   absl::StatusOr<int64_t> CountEvents(const std::string& job);
   absl::StatusOr<LogPage> ReadLog(const std::string& job, int32_t attempt, int64_t offset, int64_t max_bytes);
-  // Returns the smallest and the largest step of all points; zeros if there are no points.
+  // Returns the smallest and the largest step of all metric points; zeros if there are none.
   absl::StatusOr<std::pair<int64_t, int64_t>> StepRange(const std::string& job);
-  // Reads at most `max_points` steps and at most `max_points` evaluations. Divides the range of steps evenly and
-  // returns the last point of each part.
+  // Reads at most `max_points` steps and at most `max_points` evaluations: divides the range of steps into `max_points`
+  // equal parts and returns the last step and the last evaluation of each part.
   absl::StatusOr<PointPage> Downsample(const std::string& job, int max_points, bool include_superseded);
   // Lists at most `max_jobs` jobs whose last write came before `time`.
   absl::StatusOr<std::vector<std::string>> ListJobsIdleSince(absl::Time time, int max_jobs);
 
  private:
-  // Describes which points are superseded: those up to (attempt, sequence) whose step is greater than `after_step`.
+  // Says which metric points are superseded: those up to (attempt, sequence) whose step is greater than `after_step`.
   struct Supersession {
     int32_t attempt;
     uint64_t sequence;

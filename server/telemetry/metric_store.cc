@@ -14,7 +14,7 @@ namespace ampd::server {
 namespace {
 
 constexpr size_t kMaxGroup = 512;
-// The most points of one batch. Watchers get a batch in one message. Agents send batches of 1024 points.
+// The most metric points of one batch. Watchers get a batch in one message. Agents send batches of 1024 points.
 constexpr int kMaxPoints = 16384;
 constexpr int64_t kMaxGroupBytes = 4 << 20;
 constexpr int64_t kOperationOverheadBytes = 512;

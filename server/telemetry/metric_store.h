@@ -22,8 +22,8 @@
 
 namespace ampd::server {
 
-// Stores the telemetry of jobs (points, events and log text) in its own SQLite file. The file is as durable as the
-// ledger's journal: whatever was acknowledged survives a crash.
+// Stores the telemetry of jobs (metric points, events and log text) in its own SQLite file. The file is as durable as
+// the ledger's journal: whatever was acknowledged survives a crash.
 //
 // One thread does the queued writes, many in one transaction. An append is acknowledged after it is on disk. Just
 // before the acknowledgement, its new items are passed to `on_stored`, in the order in which they were stored. So data
@@ -65,7 +65,7 @@ class MetricStore {
   void Start();
 
   // Queues telemetry. If the call returns OK, `done` is called exactly once, on the store's thread; otherwise it is
-  // never called. Only the sequences of samples are recorded; their content is in the artifact store.
+  // never called. Of generated samples, only the sequence numbers are recorded; the artifact store has their content.
   absl::Status AppendTelemetry(TelemetryAppend append, ExtentDone done);
   // Appends events of the server. The `sequence` of each event is its number among the server's events for the job;
   // when the event is stored, its position in the job's history replaces this number. Blocks while the queue is full

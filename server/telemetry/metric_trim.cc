@@ -1,5 +1,5 @@
-// Makes a backup's metric store agree with its journal. The store was copied after the journal, so it may have data
-// that the journal does not account for.
+// Makes the metric store of a backup agree with the journal of the same backup. The metric store was copied a moment
+// later than the journal, so it may have data that the journal does not account for.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -18,7 +18,7 @@ namespace {
 // rewritten too often.
 constexpr int kMergedPoints = 1024;
 constexpr int64_t kMergedLogBytes = 32 << 10;
-constexpr uint64_t kMaxSkipped = 1 << 20;  // The most sequences in one skip; a batch has thousands.
+constexpr uint64_t kMaxSkipped = 1 << 20;  // The most sequence numbers in one skip; a batch has thousands.
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE jobs(job BLOB PRIMARY KEY, last_position INTEGER NOT NULL, write_time INTEGER NOT NULL) WITHOUT ROWID;

@@ -32,12 +32,12 @@ struct TelemetryAppend {
   // The step of the checkpoint from which the attempt started. Later steps of earlier attempts are superseded.
   int64_t from_step = 0;
   v1::TelemetryBatch batch;
-  // Whether nobody will send the telemetry between the stored part and `batch`. If so, an event is stored in place of
-  // the missing telemetry.
+  // Whether the telemetry between the stored part and `batch` may be lost for good. If it is, an event is stored in its
+  // place.
   bool may_have_gap = false;
 };
 
-// A range of sequences whose telemetry was refused and is not stored.
+// A range of sequence numbers whose telemetry was refused and is not stored.
 struct TelemetrySkip {
   std::string job;
   int32_t attempt = 0;
@@ -50,9 +50,15 @@ struct TelemetrySkip {
 // The only write connection to the metric store; owns its schema. Single-threaded; owned by the store's writer thread.
 // Every method runs inside the transaction of Begin and Commit and keeps nothing in memory, so Rollback undoes it.
 //
-// Tables (schema 1): jobs (last event position, time of the last write); attempts (contiguous telemetry sequence, step
-// started from, kept range of the log); chunks (points); events (position in the job's history; source 0 is the server
-// with its own event sequence, otherwise an attempt with its telemetry sequence); rollbacks; log_chunks.
+// The tables of schema 1:
+//
+//   jobs        position of the last event, time of the last write
+//   attempts    step started from, last sequence number stored without a gap, kept range of the log
+//   chunks      metric points
+//   events      by position in the job's history. `source` is 0 for an event of the server, and `source_sequence` then
+//               counts the server's events. Otherwise they are the attempt and the sequence number in its telemetry.
+//   rollbacks   which metric points are superseded
+//   log_chunks  log text
 class MetricWriter {
  public:
   // Creates the schema if the file is new. FAILED_PRECONDITION with reason NEWER_SCHEMA if a newer server wrote the
@@ -88,13 +94,13 @@ class MetricWriter {
   absl::Status Trim(const std::map<std::string, KnownHistory>& known);
 
  private:
-  // Stores one event in place of the skipped telemetry, which the attempt's next batch follows. REQUIRES: the skipped
-  // range begins at or before the first sequence that is not stored, and ends at or after it.
+  // Stores one event in place of the skipped telemetry. The next batch of the attempt then follows without a gap.
+  // REQUIRES: the skipped range contains the first sequence number that is not stored.
   absl::StatusOr<StoredHistory> Skip(const TelemetrySkip& skip, absl::Time now);
   // Stores a batch that follows a gap, and an event in place of the gap.
   absl::StatusOr<StoredHistory> AppendAfterGap(const TelemetryAppend& append, uint64_t first_sequence, absl::Time now);
-  // Marks points with a step beyond `after_step` as superseded: those of `attempt` up to `sequence`, and those of all
-  // earlier attempts.
+  // Marks metric points with a step beyond `after_step` as superseded: those of `attempt` up to `sequence`, and those
+  // of all earlier attempts.
   absl::Status MarkRollback(const std::string& job, int32_t attempt, uint64_t sequence, int64_t after_step);
   struct AttemptRow {
     int64_t from_step = 0;

@@ -22,8 +22,9 @@ namespace ampd::server {
 //
 //   CATCHING_UP  The watcher reads the store. On overflow the buffer is cleared and `lapped` is set, because the store
 //                has everything.
-//   LIVE         If there are too many points, the oldest are dropped and counted. Events are never dropped: if there
-//                are too many, the subscription is OVERFLOWED, and the watcher must watch again with its resume token.
+//   LIVE         If there are too many metric points, the oldest are dropped and counted. Events are never dropped: if
+//                there are too many, the subscription is OVERFLOWED, and the watcher must watch again with its resume
+//                token.
 //
 // The buffer keeps only the newest of the job's records. Thread-safe.
 class Subscription {
@@ -37,7 +38,7 @@ class Subscription {
     Kind kind = NOTHING;
     HistoryItem item;
     std::shared_ptr<const v1::Job> job;
-    int64_t num_dropped = 0;  // Points dropped since the last Take.
+    int64_t num_dropped = 0;  // Metric points dropped since the last Take.
   };
 
   // `on_ready` is called from any thread when there is something to take, and sometimes when there is nothing. It may
@@ -48,7 +49,7 @@ class Subscription {
 
   // Removes and returns the oldest entry.
   Taken Take();
-  // Starts to catch up and clears the buffered points and events.
+  // Starts to catch up and clears the buffered metric points and events.
   void StartCatchUp();
   // Ends the catch-up if nothing was lost since StartCatchUp: returns true, and the subscription is then live. Returns
   // false if the buffer overflowed; the watcher must then read the store to its end once more.

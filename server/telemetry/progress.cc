@@ -65,7 +65,7 @@ v1::Progress FromOutcome(const v1::Outcome& outcome, bool predicts) {
   return progress;
 }
 
-// Copies from the last row the numbers that not every step has.
+// Copies the numbers of optional columns, which not every step has, from the last row.
 void SetDeviceNumbers(const v1::StepColumns& steps, v1::Progress* progress) {
   const auto last = [](const google::protobuf::RepeatedField<float>& column) -> std::optional<double> {
     return column.empty() || std::isnan(*column.rbegin()) ? std::nullopt

@@ -16,17 +16,17 @@
 
 namespace ampd::server {
 
-// Returns the number of optimizer steps that the job will have. If the spec gives steps, it is their number. If the
-// spec gives epochs, a trainer computes it after opening the data; until then it is 0.
+// Returns the number of optimizer steps that the job will have, or 0 if it is not known yet. The spec gives either the
+// steps or the epochs. If it gives epochs, a trainer computes the number of steps when it has opened the data.
 int64_t TotalSteps(const v1::Job& job);
 
-// Tracks how far each job is: its latest point, sums over the newest attempt, and the skipped steps of the curve. The
-// curve has the points that no rollback or later attempt superseded. The store updates the board in the order in which
-// it stores items. The board is in memory and is restored from the store after a restart. Thread-safe.
+// Tracks how far each job is: its latest metric point, sums over the newest attempt, and the skipped steps of the loss
+// curve. The curve has the points that no rollback or later attempt superseded. The store updates the board in the
+// order in which it stores items. The board is in memory and is restored from the store after a restart. Thread-safe.
 class ProgressBoard {
  public:
   void Update(const StoredHistory& stored);
-  // Reads the job's points from the store. Blocks. REQUIRES: Update was not called for the job yet.
+  // Reads the job's metric points from the store. Blocks. REQUIRES: Update was not called for the job yet.
   absl::Status Restore(MetricStore* store, const std::string& job);
   void Forget(const std::string& job);
   void ForgetAllBut(const std::set<std::string>& jobs);

@@ -227,8 +227,8 @@ void WatchSession::AddProgress(v1::Job* job) const {
   }
 }
 
-// Adds the job's latest progress to a message with live points. Messages that replay the history get no progress,
-// because the latest progress does not belong to their old points.
+// Adds the job's latest progress to a message with live metric points. Messages that replay the history get no
+// progress, because the latest progress does not belong to their old points.
 void WatchSession::AddProgress(v1::WatchJobResponse* message) const {
   if (phase_ != Phase::LIVE || !options_.progress) {
     return;

@@ -66,7 +66,7 @@ class FinishCall {
 };
 
 // Returns an object that finishes the call and reports its result to the observer and the audit log. `request` must
-// live until then.
+// live until the call is finished.
 template <typename Request>
 FinishCall Finisher(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                     grpc::ServerUnaryReactor* reactor, std::string_view method, const Request& request) {

@@ -20,8 +20,9 @@
 namespace ampd::server {
 
 // Limits the rate of calls and the number of open streams, for each caller and for all callers of a tenant together. A
-// call counts for a tenant only if its caller belongs to no other tenant. Agents have no limits, because their calls
-// serve jobs. Rates are token buckets that hold the calls of one second, and at least kBurst. Thread-safe.
+// call counts for a tenant only if its caller belongs to no other tenant. Callers that are only agents have no limits,
+// because their calls serve jobs. Each rate has a token bucket, which holds as many calls as the rate allows in one
+// second, and at least kBurst. Thread-safe.
 class CallLimits {
  public:
   static constexpr int64_t kBurst = 10;

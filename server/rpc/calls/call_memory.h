@@ -11,8 +11,8 @@ namespace ampd::server {
 // running jobs would lose their lease if their workers' calls were refused.
 bool TakesMuchMemory(std::string_view method);
 
-// Returns OK if a call of this method may begin. If the server's memory is above its limit and the method may take much
-// memory, returns RESOURCE_EXHAUSTED (reason SERVER_MEMORY) with a retry delay.
+// Returns OK if a call of this method may begin. `has_memory` says whether the server's memory is within its limit. If
+// it is not, and the method may take much memory, returns RESOURCE_EXHAUSTED (reason SERVER_MEMORY) with a retry delay.
 absl::Status CheckMemoryFor(std::string_view method, bool has_memory);
 
 }  // namespace ampd::server

@@ -19,7 +19,7 @@
 
 namespace ampd::server {
 
-// Both acceptors use these: how long Restart waits for a thread to end, which normally takes only a moment, and the
+// Constants of both acceptors: how long Restart waits for a thread to end, which normally takes only a moment; and the
 // shortest time between two warnings.
 inline constexpr absl::Duration kEndOfAcceptorThread = absl::Seconds(5);
 inline constexpr absl::Duration kBetweenAcceptorWarnings = absl::Seconds(10);
@@ -56,7 +56,7 @@ class Acceptor {
     int64_t num_accepted = 0;
     int64_t num_refused = 0;  // Closed at once, because the limit was reached.
     int64_t num_evicted = 0;  // Closed in favour of a newer one.
-    int64_t num_open = 0;     // Open at the last check; now at most this many.
+    int64_t num_open = 0;     // An upper bound: closed connections count until the next check.
   };
 
   // Binds the address. UNAVAILABLE with reason ADDRESS_IN_USE or ADDRESS_NOT_BINDABLE if that fails.
