@@ -75,7 +75,7 @@ absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& polic
                          const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
   const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);
   if (!resolved.ok()) {
-    return absl::OkStatus();  // The policy never runs on this kind; another check decides whether it runs at all.
+    return absl::OkStatus();  // The policy never runs on this kind of device. Another check decides whether it can run.
   }
   for (const graph::Graph& program : programs) {
     AMPD_RETURN_IF_ERROR(precision::CheckBans(program, *resolved));

@@ -76,7 +76,8 @@ class ArtifactStore {
 
   // Starts the thread that sweeps every hour and deletes the samples of deleted jobs.
   void Start();
-  // Stops the thread. If deletions of jobs are still pending, the next server process does them. Idempotent.
+  // Stops the thread, which first tries all pending deletions. The next server process repeats those that fail.
+  // Idempotent.
   void Stop();
 
   // ---- Uploads; artifact_upload.cc. INVALID_ARGUMENT if a digest is malformed.
@@ -190,8 +191,8 @@ class ArtifactStore {
   // ABORTED (reason UPLOAD_TAKEN_OVER) if another upload has become the owner.
   absl::Status BeginWrite(const std::string& key, uint64_t owner, int64_t num_bytes);
   void EndWrite(const std::string& key, int64_t num_bytes, bool ok);
-  // Called when ArtifactUpload::Finish ends: other uploads may use the partial file again. If `is_over`, the partial
-  // file no longer exists, and its entry is removed.
+  // Called when ArtifactUpload::Finish ends, or when a partial upload has expired: other uploads may use the partial
+  // file again. If `is_over`, the partial file no longer exists, and its entry is removed.
   void EndFinish(const std::string& key, bool is_over);
   absl::StatusOr<v1::Artifact> Record(const std::string& tenant, const std::string& sha256, int64_t size_bytes,
                                       const std::string& file_name);

@@ -31,7 +31,7 @@ class AuditLog {
     int num_old_files = 9;
   };
 
-  // Opens the log. FAILED_PRECONDITION if its file can't be opened.
+  // Opens the log. Returns an error of ErrnoError if its file can't be opened.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Options options);
   // Writes the queued entries before it returns.
   ~AuditLog();

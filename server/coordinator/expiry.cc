@@ -93,8 +93,8 @@ void Expiry::ArchiveEndedJobs(const ClusterState& state, Updates* updates) const
   }
 }
 
-// Ends the jobs whose deadline has passed. Reads the wall clock only once for each job, when this run of the server
-// first sees the job. After that, the clock since boot counts, so setting the wall clock later changes no deadline.
+// Ends the jobs whose deadline has passed. The wall clock counts only when this run of the server first sees a job.
+// After that, the clock since boot counts, so setting the wall clock later changes no deadline.
 void Expiry::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();

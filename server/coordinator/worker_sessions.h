@@ -59,9 +59,13 @@ class WorkerSessions {
 
   // Processes a report and returns the directive that renews the worker's lease. A later directive acknowledges the
   // report's facts, once they are on disk. These errors end the worker's stream:
-  //   INVALID_ARGUMENT     the registration is not valid (CheckRegistration),
-  //   ALREADY_EXISTS       another agent has the name, and its worker is not lost (reason WORKER_NAME_IN_USE),
-  //   ABORTED              a newer incarnation of this agent has connected (reason REPLACED).
+  //
+  //   INVALID_ARGUMENT     the registration is not valid (CheckRegistration), or too large (CheckReportSizes)
+  //   FAILED_PRECONDITION  the server and the agent have no protocol version in common (CheckProtocol)
+  //   ALREADY_EXISTS       another agent has the name, and its worker is not lost (WORKER_NAME_IN_USE)
+  //   ABORTED              a newer incarnation of this agent has connected (REPLACED), or the worker has followed a
+  //                        server of a later epoch (SERVER_SUPERSEDED)
+  //
   // If a newer report was already processed, this report is ignored, and the directive renews no lease. Facts about an
   // attempt that can't be true are skipped.
   absl::StatusOr<v1::WorkerDirective> HandleReport(const v1::WorkerReport& report);

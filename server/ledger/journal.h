@@ -28,7 +28,7 @@ struct EndPosition {
   friend auto operator<=>(const EndPosition&, const EndPosition&) = default;
 };
 
-// The content of one group commit, written atomically.
+// The content of one group commit, which is written atomically.
 struct JournalGroup {
   uint64_t first_index = 0;           // Index of updates[0]; the next updates have the next indexes.
   std::vector<std::string> updates;   // Serialized internal.Update.

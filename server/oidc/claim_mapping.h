@@ -31,9 +31,10 @@ class ClaimMapping {
 
   bool has_roles() const { return !rules_.empty(); }
 
-  // Returns the identity "oidc:NAME", with the roles of all matching rules. It may have no roles. As an agent it may
-  // only be the worker with that name. UNAUTHENTICATED (JWT_NAME) if the name is empty, is not plain (IsPlainName), or
-  // is an e-mail address that the issuer has not verified. Such an address gives no roles and no tenants either.
+  // Returns the identity "oidc:NAME", with the roles of all matching rules. It may have no roles. As an agent, the
+  // holder may only be the worker with that name. UNAUTHENTICATED (JWT_NAME) if the name is empty, has more than 128
+  // bytes, is not plain (IsPlainName), or is an e-mail address that the issuer has not verified. Such an address gives
+  // no roles and no tenants either.
   absl::StatusOr<Identity> IdentityOf(const nlohmann::json& claims) const;
 
  private:

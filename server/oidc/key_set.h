@@ -17,11 +17,10 @@
 
 namespace ampd::server {
 
-// The current keys of an issuer, from a file or over HTTPS. A thread keeps them up to date. It reads a file again when
-// the file has changed. It fetches a URL every 10 min, a minute after a failed fetch, and when a JWT names an unknown
-// key. That last kind of fetch happens at most once a minute, so that callers cannot make the server fetch endlessly.
-// If the keys cannot be read, the previous keys stay valid, and one line is logged until reading succeeds again.
-// Thread-safe.
+// The current keys of an issuer, from a file or over HTTPS. A thread keeps them up to date. It reads a file every
+// second. It fetches a URL every 10 min, a minute after a failed fetch, and when a JWT names an unknown key. That last
+// kind of fetch happens at most once a minute, so that callers cannot make the server fetch endlessly. If the keys
+// cannot be read, the previous keys stay valid, and one line is logged until reading succeeds again. Thread-safe.
 class KeySet {
  public:
   using Get = std::function<absl::StatusOr<std::string>(const HttpsRequest& request)>;

@@ -20,9 +20,9 @@ constexpr std::string_view kDownloadArtifact = "ampd.v1.ArtifactService/Download
 constexpr int kDefaultArtifacts = 100;
 constexpr int kMaxArtifacts = 1000;
 
-// Returns the tenants whose artifacts the call may use: those in which the caller has the right. If the request names a
-// tenant (`wanted`), returns only that one, if it is among them. For reading, the tenants whose jobs an agent runs
-// count too, because the agent downloads the models of those jobs.
+// Returns the tenants whose artifacts the call may use: those in which the caller has the right. For reading, the
+// tenants whose jobs an agent runs count too, because the agent downloads the models of those jobs. If the request
+// names a tenant (`wanted`), returns only that tenant, or none if the caller may not use it.
 Tenants TenantsFor(const CallEnvironment& environment, const grpc::CallbackServerContext& context, Right right,
                    const std::string& wanted) {
   const Identity identity = environment.guard->IdentityOf(context).value_or(Identity());

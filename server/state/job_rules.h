@@ -35,8 +35,8 @@ bool HasChanges(const internal::AdvanceAttempt& reported, const v1::Attempt& kno
 
 // The party responsible for the end of an attempt, which decides whether the job is retried.
 enum class Blame {
-  NOBODY,          // The attempt exited on request; nothing is counted.
-  INFRASTRUCTURE,  // Retried without counting as a retry.
+  NOBODY,          // The attempt exited on request, so nothing is counted.
+  INFRASTRUCTURE,  // Retried. The retry does not count towards max_retries.
   JOB,             // Retried while the job has retries left.
   USER,            // Not retried, because a retry would fail for the same reason.
 };

@@ -17,7 +17,8 @@ using v1::Device;
 using v1::DeviceVerdict;
 using v1::PendingReason;
 
-// The size limit for one message. A page of 500 jobs with such messages stays below the size that clients accept.
+// The size limit for the message that says why a job waits. A page of 500 jobs with such messages stays below the size
+// that clients accept.
 constexpr size_t kMaxReasonBytes = 600;
 
 std::set<std::string> HeldDevices(const ClusterState& state, const std::string& worker) {

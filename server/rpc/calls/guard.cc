@@ -89,7 +89,8 @@ absl::StatusOr<Identity> Guard::IdentityOfConnection(const grpc::ServerContextBa
     return on_socket->is_proxy ? IdentityBehindProxy(context) : IdentityOnSocket(*on_socket);
   }
   if (options_.listens_with_tls) {
-    // The client's certificate chain, as gRPC returns it, lacks the client's own certificate. So that is put in front.
+    // gRPC's certificate chain of the client lacks the client's own certificate, so this puts that certificate in
+    // front.
     return IdentityOfCertificate(PropertyOf(context, GRPC_X509_PEM_CERT_PROPERTY_NAME) +
                                  PropertyOf(context, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
   }

@@ -156,7 +156,7 @@ void SocketAcceptor::Run() {
     for (const Silent& one : silent_) {
       waited.push_back({one.fd.get(), POLLIN, 0});
     }
-    if (!is_short) {  // Out of descriptors, the listener stays readable: poll would not wait.
+    if (!is_short) {  // Without descriptors, the listener would stay readable, and poll would not wait.
       waited.push_back({listener_.get(), POLLIN, 0});
     }
     poll(waited.data(), waited.size(), is_short ? kShortageMillis : kWaitMillis);
