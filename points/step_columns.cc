@@ -13,7 +13,7 @@
 namespace ampd::points {
 namespace {
 
-// The names of a GAN's two phases.
+// The names of a GAN's two phases, one for each of its losses.
 constexpr char kDiscriminator[] = "discriminator";
 constexpr char kGenerator[] = "generator";
 

@@ -11,7 +11,7 @@
 // row by row; a row is one step.
 namespace ampd::points {
 
-// The largest number of phases of a step. A model with several losses has one phase for each.
+// The largest number of phases of a step. A model with several losses, such as a GAN, has one phase for each loss.
 inline constexpr int kMaxPhases = 16;
 inline constexpr size_t kMaxPhaseNameBytes = 256;
 

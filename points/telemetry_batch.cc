@@ -11,7 +11,7 @@
 namespace ampd::points {
 namespace {
 
-// An index into each list of a batch: steps, evaluations, events and samples.
+// An index into each list of a batch: steps, evaluations, events and generated samples.
 struct BatchPlace {
   int step = 0;
   int eval = 0;

@@ -10,10 +10,10 @@
 namespace ampd::server {
 
 // Creates the data directory so that only its owner can access it. If the folder already exists, removes the access of
-// other users to the folder and its files (base/io/private_folder.h). `has_open_socket`: a socket in the folder is for
-// other users, so users who may enter the folder keep that right. Returns lines for the log. FAILED_PRECONDITION with
-// reason DATA_DIRECTORY_UNUSABLE if the folder cannot be created, or with OPEN_TO_OTHERS if other users could change
-// it.
+// other users to the folder and its files (base/io/private_folder.h). If `has_open_socket`, a socket in the folder is
+// for other users, so users who may enter the folder keep that right. Returns lines for the log, which say what was
+// changed. FAILED_PRECONDITION with reason DATA_DIRECTORY_UNUSABLE if the folder cannot be created, or with
+// OPEN_TO_OTHERS if other users could change it.
 absl::StatusOr<std::vector<std::string>> PrepareDataDirectory(const std::string& path, bool has_open_socket);
 
 // Whether the file `path` is directly in the folder. False if the folder does not exist.

@@ -20,9 +20,10 @@ class Server {
  public:
   // Starts a server. Reasons of its errors: ADDRESS_IN_USE, ADDRESS_NOT_BINDABLE, DATA_DIRECTORY_LOCKED,
   // DATA_DIRECTORY_UNUSABLE, NEWER_SCHEMA, and the journal's errors for a damaged file. ExitCodeOf maps them to exit
-  // codes. `more` are further metrics for /metrics; may be null. `on_fatal` is called at most once, on a thread of the
-  // server, if the server cannot continue and should be stopped (reasons DATA_DIRECTORY_GONE, MEMORY_LIMIT_EXCEEDED,
-  // LISTENER_IS_DEAD). May be null.
+  // codes.
+  // * `more`: further metrics for /metrics; may be null.
+  // * `on_fatal`: called if the server cannot continue and should be stopped (reasons DATA_DIRECTORY_GONE,
+  //   MEMORY_LIMIT_EXCEEDED, LISTENER_IS_DEAD). Called at most once, on a thread of the server. May be null.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                        std::shared_ptr<prometheus::Collectable> more = nullptr,
                                                        std::function<void(const absl::Status&)> on_fatal = nullptr);

@@ -55,8 +55,8 @@ struct ServerConfig {
 };
 
 // The result of reading the command line and the configuration file. If `run` is true, the process starts the server
-// with `config`. Otherwise it prints `output` and exits with `exit_code`. If that is kExitUsage, `output` is one line
-// for stderr. Otherwise it is for stdout (--help, --version, --print-config).
+// with `config`. If `run` is false, it prints `output` and exits with `exit_code`. `output` is one line for stderr if
+// `exit_code` is kExitUsage, and text for stdout in all other cases (--help, --version, --print-config).
 struct ParsedConfig {
   bool run = false;
   int exit_code = kExitOk;

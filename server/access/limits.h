@@ -16,7 +16,7 @@ namespace ampd::server {
 struct TenantLimits {
   std::optional<int64_t> jobs;            // Jobs that have not ended.
   std::optional<int64_t> spec_bytes;      // Bytes of the specs of all unfinished jobs together.
-  std::optional<int64_t> artifact_bytes;  // Bytes of the tenant's uploads and samples.
+  std::optional<int64_t> artifact_bytes;  // Bytes of the tenant's uploads and generated samples.
   std::optional<int64_t> requests;        // Calls a second, of all callers of the tenant together.
   std::optional<int64_t> streams;         // Open watches, logs, uploads and downloads.
 };

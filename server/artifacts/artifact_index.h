@@ -22,12 +22,12 @@ inline constexpr int64_t kArtifactSchema = 2;
 // An entry of the index: an artifact, which is a name for a stored file.
 struct ArtifactRow {
   v1::Artifact artifact;
-  int32_t attempt = 0;  // The attempt that produced the sample; 0 for an upload.
+  int32_t attempt = 0;  // The attempt that generated the sample; 0 for an upload.
   absl::Time use_time;  // When somebody last asked for the upload; unset for a sample.
 };
 
-// Returns the key of an artifact in the store. For a sample this is its name. For an upload it is the SHA-256, with
-// "<tenant>/" before it unless the tenant is the default one.
+// Returns the key of an artifact in the store. For a sample that a job generated, the key is the artifact's name. For
+// an upload, it is the SHA-256, with "<tenant>/" before it unless the tenant is the default one.
 std::string KeyOf(const v1::Artifact& artifact);
 std::string UploadKey(const std::string& tenant, const std::string& sha256);
 
@@ -65,7 +65,7 @@ class ArtifactIndex {
   absl::StatusOr<std::vector<ArtifactRow>> Uploads();
   // Returns the size of each stored file. The key is the SHA-256 of its content.
   absl::StatusOr<std::map<std::string, int64_t>> Contents();
-  // Returns the jobs that have samples.
+  // Returns the jobs with generated samples in the store.
   absl::StatusOr<std::vector<std::string>> Jobs();
 
  private:

@@ -1,4 +1,4 @@
-// The functions of ArtifactStore for samples of jobs.
+// The functions of ArtifactStore for samples that jobs generate.
 #include <algorithm>
 #include <utility>
 
@@ -64,8 +64,8 @@ ArtifactRow RowOf(const std::string& tenant, const std::string& job, int32_t att
   return row;
 }
 
-// Whether the stored sample `before` is kept instead of the new sample `row`: it is from a later attempt than `row`, or
-// `row` repeats its attempt and content.
+// Whether the stored sample `before` stays although the sample `row` has the same name. It stays if it is from a later
+// attempt than `row`, or if both have the same attempt and content.
 bool Stays(const ArtifactRow& before, const ArtifactRow& row) {
   return before.attempt > row.attempt ||
          (before.attempt == row.attempt && before.artifact.sha256() == row.artifact.sha256());

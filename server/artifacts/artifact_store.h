@@ -74,7 +74,7 @@ class ArtifactStore {
   static absl::StatusOr<std::unique_ptr<ArtifactStore>> Open(Options options);
   ~ArtifactStore() { Stop(); }
 
-  // Starts the thread that sweeps every hour and deletes the samples of deleted jobs.
+  // Starts the thread that sweeps every hour and deletes the generated samples of deleted jobs.
   void Start();
   // Stops the thread, which first tries all pending deletions. The next server process repeats those that fail.
   // Idempotent.
@@ -121,15 +121,15 @@ class ArtifactStore {
   absl::StatusOr<ArtifactHold> Hold(const std::string& tenant, const std::string& sha256);
 
   // ---- Samples; artifact_sample.cc.
-  // Stores a sample of a job, which belongs to the tenant. Storing the same sample again changes nothing. A sample of a
-  // later attempt replaces an earlier attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample;
+  // Stores a sample that a job of the tenant has generated. Storing the same sample again changes nothing. A sample of
+  // a later attempt replaces an earlier attempt's sample of the same name. INVALID_ARGUMENT for a malformed sample;
   // RESOURCE_EXHAUSTED for the same reasons as BeginUpload.
   absl::Status PutSample(const std::string& tenant, const std::string& job, int32_t attempt, const v1::Sample& sample);
-  // Schedules the deletion of a job's samples. Does not wait for the disk.
+  // Schedules the deletion of the samples that a job has generated. Does not wait for the disk.
   void DeleteJob(std::string job);
 
-  // Runs the hourly sweep once (artifact_sweep.cc): deletes expired artifacts, and the samples of jobs that no longer
-  // exist.
+  // Runs the hourly sweep once (artifact_sweep.cc): deletes expired artifacts, and the generated samples of jobs that
+  // no longer exist.
   absl::Status Sweep();
   // Returns the number of bytes stored on the disk, including partial uploads.
   int64_t num_bytes() const;

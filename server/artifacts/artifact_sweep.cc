@@ -1,4 +1,4 @@
-// The thread of ArtifactStore, which deletes expired artifacts and the samples of deleted jobs.
+// The thread of ArtifactStore, which deletes expired artifacts and the generated samples of deleted jobs.
 #include <unistd.h>
 
 #include <algorithm>

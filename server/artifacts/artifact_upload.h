@@ -23,9 +23,10 @@ class ArtifactUpload {
   // Appends a piece. INVALID_ARGUMENT if the piece is too long or exceeds the announced size; ABORTED if another upload
   // has taken over the content; RESOURCE_EXHAUSTED for the same reasons as ArtifactStore::BeginUpload.
   absl::Status Append(std::string_view piece);
-  // Completes the upload. REQUIRES: called once, as the last function. INVALID_ARGUMENT if fewer bytes arrived than
-  // announced (reason INCOMPLETE_UPLOAD: the store keeps the bytes), or if the digest differs (reason DIGEST_MISMATCH:
-  // the store keeps nothing).
+  // Completes the upload. REQUIRES: called once, as the last function.
+  //
+  //   INVALID_ARGUMENT  (INCOMPLETE_UPLOAD) fewer bytes arrived than announced; the store keeps them
+  //                     (DIGEST_MISMATCH) the content has another digest; the store keeps nothing
   absl::StatusOr<v1::Artifact> Finish();
 
  private:

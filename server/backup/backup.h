@@ -32,7 +32,7 @@ struct BackupSummary {
 //
 //   1. Read transactions begin on the journal, then on the other databases, within milliseconds. So the other databases
 //      have everything that the journal knows, and perhaps a little more. A restore removes the surplus from the
-//      telemetry; the server removes samples of unknown jobs when it starts.
+//      telemetry; the server removes generated samples of unknown jobs when it starts.
 //   2. The databases are copied as these transactions see them.
 //   3. Each artifact's file that the copied index names is hard-linked into the backup, or copied. If the file was
 //      deleted meanwhile, its names are removed from the copied index.

@@ -18,9 +18,12 @@ struct InitOptions {
 
 // Prepares a data directory for a server on a network. Creates a certificate authority and the server's certificate in
 // DATA_DIR/tls, and the token of a first admin in DATA_DIR/admin.token. Only the owner can read keys and token (mode
-// 0600). Returns the next commands to run. FAILED_PRECONDITION if the folder tls exists already (ALREADY_INITIALIZED),
-// if a server uses the directory (DATA_DIRECTORY_LOCKED), or if a file cannot be written; INVALID_ARGUMENT for a bad
-// host.
+// 0600). Returns the next commands to run.
+//
+//   FAILED_PRECONDITION  (ALREADY_INITIALIZED) the folder tls exists already
+//                        (DATA_DIRECTORY_LOCKED) a server uses the directory
+//                        a file cannot be written
+//   INVALID_ARGUMENT     a host is malformed
 absl::StatusOr<std::string> InitServer(const InitOptions& options);
 
 // The options of `ampd-server cert`.
@@ -35,8 +38,11 @@ struct CertOptions {
 
 // Creates a certificate that is signed by the authority of InitServer: OUT/NAME.pem and OUT/NAME.key. Only the owner
 // can read the key. For a server, also creates OUT/proxy.pem, which has both certificate and key. Returns how to use
-// the files. FAILED_PRECONDITION if there is no authority (NOT_INITIALIZED), or if a file exists already or cannot be
-// written (CANNOT_WRITE); INVALID_ARGUMENT for a bad name or host.
+// the files.
+//
+//   FAILED_PRECONDITION  (NOT_INITIALIZED) there is no authority
+//                        (CANNOT_WRITE) a file exists already or cannot be written
+//   INVALID_ARGUMENT     the name or a host is malformed
 absl::StatusOr<std::string> MakeCertificate(const CertOptions& options);
 
 // These functions run `ampd-server init` and `ampd-server cert`. The first argument is the command's name. They return

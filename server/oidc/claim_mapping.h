@@ -16,10 +16,10 @@ namespace ampd::server {
 // Thread-compatible.
 class ClaimMapping {
  public:
-  // Adds a rule such as "groups:ml-vision=submitter@vision". Holders have the role if the claim is this value, or a
-  // list that contains this value. In the value, * stands for any characters; all other characters must be equal. In
-  // the claim's name, a ':' is written '\:'. INVALID_ARGUMENT (BAD_OIDC) with a text for the operator if the text is
-  // malformed.
+  // Adds a rule such as "groups:ml-vision=submitter@vision". The holder of a JWT has the role if the claim is this
+  // value, or a list that contains this value. In the value, * stands for any characters; all other characters must be
+  // equal. In the claim's name, a ':' is written '\:'. INVALID_ARGUMENT (BAD_OIDC), with a message for the operator, if
+  // the text is malformed.
   absl::Status AddRole(std::string_view text);
 
   // Sets the claim that contains one tenant, or a list of tenants. Roles whose rule names no tenant hold in these

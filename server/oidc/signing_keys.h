@@ -14,9 +14,9 @@ namespace ampd::server {
 // A public key of an issuer, for checking signatures with cjose. Immutable; thread-safe.
 class SigningKey {
  public:
-  // Parses one member of `keys` of a JWK set (RFC 7517). Returns nullopt if the key is not for signatures, if it is
-  // neither RSA with 2048 to 8192 bits nor P-256 nor P-384, or if it is malformed. From a private key, only the public
-  // part is used.
+  // Parses one member of `keys` of a JWK set (RFC 7517). Returns nullopt if the key is malformed, is not for
+  // signatures, or is of another kind than RSA (2048 to 8192 bits), P-256 and P-384. From a private key, only the
+  // public part is used.
   static std::optional<SigningKey> Of(const std::string& jwk);
 
   const std::string& id() const { return id_; }  // Empty: the key has no id.

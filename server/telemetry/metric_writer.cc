@@ -38,7 +38,7 @@ CREATE UNIQUE INDEX log_chunks_by_start ON log_chunks(job, attempt, start);
 PRAGMA user_version=1;
 )sql";
 
-// Returns the smallest and the largest step of the points. REQUIRES: there is at least one point.
+// Returns the smallest and the largest step of the metric points. REQUIRES: there is at least one point.
 std::pair<int64_t, int64_t> StepRange(const v1::TelemetryBatch& points) {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();

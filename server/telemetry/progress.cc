@@ -112,7 +112,8 @@ double SecondsPerSample(const v1::StepColumns& steps, int row) {
   return rate > 0 && std::isfinite(rate) ? 1 / rate : 0;
 }
 
-// Returns one bit for each phase; it is set if the phase skipped its update in this row.
+// Returns one bit for each phase of the step. A model with several losses has one phase for each loss. The bit is set
+// if the phase skipped its update in this row.
 uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
   uint32_t phases = 0;
   for (int i = 0; i < steps.phases_size(); ++i) {
@@ -182,7 +183,7 @@ void ProgressBoard::AddEnergy(const v1::StepColumns& steps, int row, State* stat
                                static_cast<double>(steps.power_watts(row)) * static_cast<double>(elapsed) / kMicros;
 }
 
-// Copies the phases' values of the last row.
+// Copies the numbers of each phase (each of several losses) from the last row.
 void ProgressBoard::AddPhases(const v1::StepColumns& steps, State* state) {
   v1::Progress& progress = state->entry.progress;
   const int last = points::NumSteps(steps) - 1;

@@ -52,7 +52,8 @@ class ProgressBoard {
   void AddTo(v1::Job* job) const;
 
  private:
-  // A step in which at least one phase skipped its update.
+  // A step that skipped its update. If the model has several losses, it skipped the update of at least one of their
+  // phases.
   struct SkippedStep {
     int64_t step = 0;
     uint32_t phases = 0;  // One bit for each of Progress.phases; see SkippedPhases.

@@ -37,7 +37,7 @@ class WatchSession {
     absl::Duration final_wait = absl::Seconds(30);
     std::function<absl::StatusOr<v1::Job>()> get_job;
     std::function<void(v1::Job*)> add_progress;  // Adds progress to records from the hub.
-    // Returns the latest progress, to be sent with live points. May be null.
+    // Returns the latest progress, to be sent with live metric points. May be null.
     std::function<std::optional<v1::Progress>()> progress;
     MetricStore* store = nullptr;
     MetricsHub* hub = nullptr;

@@ -20,8 +20,8 @@ class OpenStream {
  public:
   virtual ~OpenStream() = default;
   // Called when the server shuts down. Only streams that may wait for their client without a time limit override this
-  // function. Such a stream ends at once if it is waiting, otherwise when it is next about to wait. The owners of the
-  // other streams end those.
+  // function. Such a stream ends at once if it is waiting now, or else when it would next wait. All other streams are
+  // ended by their owners.
   virtual void OnClosing() {}
   // Called when the caller may no longer call the method. The stream ends with this status as soon as no message is
   // being written.

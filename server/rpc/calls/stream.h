@@ -20,7 +20,7 @@
 
 namespace ampd::server {
 
-// Writes a session's messages to one client, one message in flight. A session has a function
+// Writes a session's messages to one client; at most one message is in flight. A session has a function
 //
 //   Step Next()   returns WAIT (nothing to send now), MESSAGE, or END with a status; may block on the disk; called on
 //                 the pool, by one thread at a time
@@ -29,7 +29,7 @@ namespace ampd::server {
 // If a client takes no message for `kWriteDeadline`, it is disconnected; it can resume with the resume token of its
 // last message.
 //
-// At any time, either one pump (the loop on the pool that calls Next) or one write is active, or neither. The object
+// At any time, at most one of these is active: one pump (the loop on the pool that calls Next) or one write. The object
 // keeps itself alive until OnDone.
 template <typename Message, typename Session>
 class StreamReactor final : public grpc::ServerWriteReactor<Message>, public OpenStream, public Ticking {
