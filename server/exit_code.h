@@ -11,7 +11,7 @@ inline constexpr int kExitUsage = 64;
 inline constexpr int kExitData = 65;        // The data directory is damaged or has a newer schema.
 inline constexpr int kExitPort = 69;        // The server cannot listen on an address.
 inline constexpr int kExitDataGone = 74;    // The data directory was deleted or replaced while the server ran.
-inline constexpr int kExitDataLocked = 73;  // Another server uses the data directory, or it cannot be used or trusted.
+inline constexpr int kExitDataLocked = 73;  // The data directory is in use by another server, not usable, or not safe.
 inline constexpr int kExitRestart = 75;     // The server cannot continue, but a restart helps.
 
 // Returns the exit code of a server that failed with this error, at its start or later.

@@ -22,8 +22,8 @@ inline constexpr ServerCommand kServerCommands[] = {
     {"check", "Check a data directory, whether its server runs or not, or a backup"},
 };
 
-// Returns the flags of the subcommand with this name, which must be in kServerCommands. They are only --help; the
-// caller adds the others.
+// Returns the flags of the subcommand with this name, which must be in kServerCommands. At first there is only --help;
+// the caller adds the others.
 FlagSet FlagsOfCommand(std::string_view name);
 
 // Parses the arguments after the subcommand's name. Returns nullopt if the subcommand is to run. Otherwise prints the

@@ -44,8 +44,8 @@ struct ServerConfig {
   absl::Duration drain_grace = absl::Seconds(5);
   int metrics_max_jobs = 200;
   int64_t min_free_bytes = 256 << 20;  // If less space is free on the data directory's disk, new jobs are refused.
-  // If the server uses more memory, it refuses calls that need much memory; far above this limit it ends. 0: no limit.
-  // Unset: three quarters of the memory of the host or of the control group.
+  // If the server uses more memory than this, it refuses calls that need much memory; far above this limit it ends. 0:
+  // no limit. Unset: three quarters of the memory of the host or of the control group.
   std::optional<int64_t> memory_limit_bytes;
   int64_t reserve_bytes = 16 << 20;  // Reserved for essential writes when the disk is full.
   int64_t artifact_quota_bytes = int64_t{50} << 30;

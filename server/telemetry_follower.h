@@ -12,7 +12,7 @@
 
 namespace ampd::server {
 
-// The metric store calls these functions after a write, on its own thread, and OnRead after a read, on the reading
+// The metric store calls OnRead after a read, on the reading thread, and the other functions after a write, on its own
 // thread. Implementations must be quick.
 class TelemetryListener {
  public:

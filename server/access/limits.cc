@@ -62,7 +62,7 @@ absl::Status Set(std::string_view whole, const std::string& text, const NamedLim
 }  // namespace
 
 Limits& Limits::operator=(const Limits& other) {
-  Table table = other.table();  // The two locks are never held at once.
+  Table table = other.table();  // Copied first, so that the two locks are never held at once.
   const absl::MutexLock lock(&mutex_);
   table_ = std::move(table);
   return *this;

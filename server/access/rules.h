@@ -10,7 +10,7 @@
 
 namespace ampd::server {
 
-// A row of the policy table: the right that a caller needs for one method of the API.
+// A row of the access table: the right that a caller needs for one method of the API.
 struct Rule {
   std::string_view method;  // "ampd.v1.JobService/CreateJob"; for a page over HTTP "GET /metrics".
   Right right = Right::kNone;
@@ -62,8 +62,8 @@ absl::Status CheckJob(const Identity& identity, const Rule& rule, const std::str
 // INVALID_ARGUMENT if none applies, or if `wanted` is not a valid name.
 absl::StatusOr<std::string> ChooseTenant(const Identity& identity, Right right, const std::string& wanted);
 
-// Returns the tenants that a worker serves: `wants` or, if that is empty, all tenants in which its identity is an
-// agent. PERMISSION_DENIED (reason WRONG_TENANT) if `wants` has other tenants.
+// Returns the tenants that a worker with this identity serves: `wants` or, if `wants` is empty, all tenants in which
+// the identity is an agent. PERMISSION_DENIED (reason WRONG_TENANT) if `wants` has other tenants.
 absl::StatusOr<Tenants> ChooseWorkersTenants(const Identity& identity, const Tenants& wants);
 // Returns OK if the identity may change a worker that serves these tenants. NOT_FOUND (reason WORKER_NOT_FOUND) if the
 // worker serves none of the identity's tenants. PERMISSION_DENIED (reason ROLE_TOO_LOW) if the worker also serves

@@ -45,8 +45,8 @@ bool IsName(const std::string& name) {
 // Shortens text that a user wrote, for a message.
 std::string Shown(const std::string& text) { return Shortened(text, 80); }
 
-// Returns the graph against which the policy is resolved. Only an FP8 policy depends on the model. Any other policy
-// gets an empty graph, because that is cheaper and jobs are submitted often.
+// Returns the model graph against which the policy is resolved. Only an FP8 policy depends on the model. Any other
+// policy gets an empty graph, because that is cheaper and jobs are submitted often.
 graph::Graph GraphFor(const v1::JobSpec& spec, const graph::Graph* model, const precision::Preset& preset) {
   return model != nullptr && precision::UsesFp8(spec.precision(), preset) ? *model : graph::Graph("policy");
 }
@@ -69,8 +69,8 @@ v1::Device AnyDevice(v1::Device::Kind kind) {
   return device;
 }
 
-// Returns the error with which a trainer on this kind of device would refuse the job because one of the programs has an
-// op that the policy bans. OK if no program has such an op.
+// Checks whether a trainer on this kind of device would refuse the job because the policy bans an op in one of the
+// model's programs. Returns the trainer's error, or OK if the policy bans none of their ops.
 absl::Status CheckBansOn(v1::Device::Kind kind, const v1::PrecisionPolicy& policy,
                          const std::vector<graph::Graph>& programs, precision::OptimizerKind optimizer) {
   const auto resolved = precision::ResolvePolicy(policy, graph::Graph("policy"), AnyDevice(kind), optimizer);

@@ -24,7 +24,7 @@ namespace {
 constexpr int kMaxInputs = 64;        // The most inputs that a spec may rename.
 constexpr size_t kMaxRefusedOps = 8;  // The most refused ops that an error names.
 
-// Checks the digest only. The coordinator checks whether the artifact is uploaded.
+// Checks only the form of the digest. The coordinator checks whether the artifact is uploaded.
 void AdmitArtifact(const std::string& field, const std::string& artifact, Findings& findings) {
   constexpr size_t kNumDigits = 64;
   const bool is_digest = artifact.size() == kNumDigits && std::all_of(artifact.begin(), artifact.end(), [](char c) {

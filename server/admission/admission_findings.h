@@ -115,8 +115,9 @@ struct AdmittedModel {
 };
 
 // Each function below checks one part of the spec and fills in its defaults. Their parameters:
-// * `model`, after AdmitModel: its result. Null if the model has errors or if only the worker has its file. Checks that
-//   depend on the model are then skipped. AdmitData and AdmitSample get null for exported models, too.
+// * `model`: in AdmitModel, a part of the spec; in the later functions, the result of AdmitModel. The result is null if
+//   the model has errors or if only the worker has its file. Checks that depend on the model are then skipped.
+//   AdmitData and AdmitSample get null for exported models, too.
 // * `sequence_length`: the sequence length of the data; 0 means the longest that the model accepts.
 // * `uploaded`: the content of an exported model's file; null if it was not read.
 std::optional<AdmittedModel> AdmitModel(v1::ModelSpec* model, int64_t sequence_length,

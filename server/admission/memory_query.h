@@ -17,8 +17,9 @@ namespace ampd::server {
 
 // The parameter `uploaded` of the functions below is the exported model that the spec names; null if it was not read.
 
-// JobService.EstimateJob: the memory of a job's steps and evaluations, for each way it may run. `workers` are the
-// workers that the job could run on, with only the devices that it could use. Errors are documented at the service.
+// Answers JobService.EstimateJob: predicts the memory of a job's steps and evaluations for each way in which the job
+// may run, which is a preset on a device. `workers` has the workers on which the job could run, each with only the
+// devices that the job could use. Errors are documented at the service.
 absl::StatusOr<v1::EstimateJobResponse> AnswerMemoryQuery(const v1::EstimateJobRequest& request,
                                                           const std::vector<v1::Worker>& workers,
                                                           const graph::ExportedModel* uploaded = nullptr,

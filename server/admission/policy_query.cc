@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxTextBytes = 1 << 20;                                    // The most bytes of text in a cut table.
 constexpr size_t kRowOverhead = 6;                                           // Bytes of a row's tag and length.
-constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // The limit for a job's data, too.
+constexpr int64_t kMaxSequenceLength = std::numeric_limits<int32_t>::max();  // As for a job's data.
 
 v1::Device DeviceOf(const v1::ResolvePolicyRequest& request) {
   v1::Device device = request.has_device() ? request.device() : precision::ExampleGpu();

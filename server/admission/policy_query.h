@@ -6,8 +6,8 @@
 
 namespace ampd::server {
 
-// JobService.ResolvePolicy: resolves the policy against the model's training graph. `uploaded` is the exported model
-// that the request names; null if it was not read. Errors are documented at the service. Pure.
+// Answers JobService.ResolvePolicy: resolves the policy against the model's training graph. `uploaded` is the exported
+// model that the request names; null if it was not read. Errors are documented at the service. Pure.
 absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest& request,
                                                   const graph::ExportedModel* uploaded = nullptr);
 

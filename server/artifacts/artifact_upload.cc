@@ -187,9 +187,9 @@ void ArtifactStore::EndFinish(const std::string& key, bool is_over) {
   }
 }
 
-// Makes a complete and synced file an artifact by recording its name in the index. After an error the partial upload is
-// unchanged. Until the record is on disk, the file also keeps its name as a partial upload. After a crash, the upload
-// therefore still exists and still belongs to its tenant.
+// Turns a complete and synced file into an artifact, by recording its name in the index. After an error the partial
+// upload is unchanged. Until the record is on disk, the file also keeps its name as a partial upload. After a crash,
+// the upload therefore still exists and still belongs to its tenant.
 absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, const std::string& sha256,
                                                    int64_t size_bytes, const std::string& file_name) {
   const std::string key = UploadKey(tenant, sha256);

@@ -96,8 +96,8 @@ class Check {
   }
 
   void CheckPermissions();
-  // Checks the database's pages and schema, then calls `read`. If all is well, the text that `read` returns ends the
-  // line of the report.
+  // Checks the database's pages and schema, then calls `read`. If all is well, the line in the report ends with the
+  // text that `read` returns.
   void CheckDatabase(const std::string& name, int64_t schema,
                      const std::function<absl::StatusOr<std::string>(SqliteDatabase database)>& read);
   absl::StatusOr<std::string> ReadJournal(SqliteDatabase database);

@@ -5,7 +5,7 @@
 
 namespace ampd::server {
 
-// The result of a check of one thing.
+// The result of one check.
 struct CheckLine {
   enum Verdict { kOk, kNote, kWrong };
   Verdict verdict = kOk;

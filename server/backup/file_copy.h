@@ -25,8 +25,8 @@ absl::StatusOr<FileDigest> CopyFile(int from, const std::string& to, mode_t mode
 // Copies the file `from`, which must not be a symbolic link. NOT_FOUND if it does not exist.
 absl::StatusOr<FileDigest> CopyFile(const std::string& from, const std::string& to, mode_t mode = kPrivateFile);
 
-// Hard-links a file that never changes to the name `to`. Copies the file where a link is not possible. NOT_FOUND if the
-// file does not exist.
+// Gives the file `from`, which must never change, the second name `to` (a hard link). Copies the file where a link is
+// not possible. NOT_FOUND if the file does not exist.
 absl::Status LinkOrCopyFile(const std::string& from, const std::string& to);
 
 }  // namespace ampd::server

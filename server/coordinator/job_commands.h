@@ -27,7 +27,7 @@ struct Submitter {
   std::string owner;                                 // Job.owner.
   std::string tenant = std::string(kDefaultTenant);  // Job.tenant.
   int64_t max_jobs = 0;                              // Limit for the unfinished jobs of the tenant; 0: no limit.
-  int64_t max_spec_bytes = 0;                        // Limit for the total size of their specs; 0: no limit.
+  int64_t max_spec_bytes = 0;                        // Limit for the total size of these jobs' specs; 0: no limit.
   TraceContext trace;                                // The server's span for the call; the job's trace continues it.
 };
 

@@ -224,7 +224,7 @@ bool JobFilter::Holds(const Node& node, const Job& job) {
 }
 
 bool JobFilter::TermHolds(const Node& term, const Job& job) {
-  // Compares the text also without the glob, because a label may contain characters that are special in a glob.
+  // Also compares the text literally, because a label may contain characters that are special in a glob.
   const auto is_like = [&term](const std::string& text) {
     return text == term.pattern || GlobMatches(term.pattern, text);
   };

@@ -1,4 +1,5 @@
-// Finds the jobs that a person may mean by a text. Searches the jobs in memory (the hot state) and the history table.
+// Finds the jobs that a user may mean by a text: a name, an id, or the beginning of an id. Searches the jobs in memory
+// (the hot state) and the history table.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// The functions of WorkerSessions that people who operate the service call.
+// The functions of WorkerSessions for the operators of the service.
 #include <algorithm>
 #include <set>
 #include <string>

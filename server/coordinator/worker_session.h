@@ -18,7 +18,7 @@ struct WorkerSession {
   v1::WorkerReport report;  // The last accepted report.
   absl::Time report_time;
   absl::Duration report_since_boot;
-  bool losing = false;  // The worker's loss is being committed; until then no report renews its lease.
+  bool losing = false;  // While the worker's loss is being committed, no report renews its lease.
   // Maps each attempt ("job/attempt") to the number of the first directive of this server process that contained it.
   // The next member does the same for deletions; its key is the path.
   std::map<std::string, uint64_t> first_sent;

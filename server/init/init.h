@@ -22,7 +22,7 @@ struct InitOptions {
 //
 //   FAILED_PRECONDITION  (ALREADY_INITIALIZED) the folder tls exists already
 //                        (DATA_DIRECTORY_LOCKED) a server uses the directory
-//                        a file cannot be written
+//                        (CANNOT_WRITE) a file cannot be written
 //   INVALID_ARGUMENT     a host is malformed
 absl::StatusOr<std::string> InitServer(const InitOptions& options);
 

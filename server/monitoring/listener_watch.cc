@@ -18,7 +18,8 @@ absl::Status ListenerWatch::Look() {
 }
 
 absl::Status ListenerWatch::LookAt(const WatchedListener& listener, State* state) {
-  // If many clients connect at once, the probe may fail although the listener accepts connections.
+  // If many clients connect at once, the probe may fail although the listener accepts connections. So other accepted
+  // connections count as a success, too.
   const bool has_accepted_others = listener.num_accepts() > state->num_accepts;
   const ProbeResult result = listener.probe();
   state->num_accepts = listener.num_accepts();

@@ -23,8 +23,8 @@ void GiveBackMemory();
 // is the folder in which /proc and /sys are found; tests set it.
 int64_t MemoryOfSystem(const std::string& root = "");
 
-// Compares the memory of the server with its limit. If there are too many calls, the server thus refuses or ends calls
-// before the host runs out of memory:
+// Compares the memory of the server with its limit, so that the server can refuse calls, or end, before the host runs
+// out of memory:
 //
 //   up to the limit      everything is served
 //   above the limit      free memory is returned to the system; if that does not suffice, HasRoom is false, and the

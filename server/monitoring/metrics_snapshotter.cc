@@ -29,8 +29,8 @@ int RankOf(const v1::Job& job) {
   }
 }
 
-// Sorts the jobs so that the first N are those that get series. The tenants take turns, so that a tenant with many jobs
-// takes no series from a tenant with few jobs. Each tenant's jobs are sorted by rank, then by age, the oldest first.
+// Sorts the jobs by their claim to series of their own. The tenants take turns, so that a tenant with many jobs takes
+// no series from a tenant with few jobs. Each tenant's jobs are sorted by rank, then by age, the oldest first.
 // REQUIRES: `jobs` is sorted by age.
 void OrderForSeries(std::vector<JobPtr>* jobs) {
   struct Place {

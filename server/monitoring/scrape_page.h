@@ -24,7 +24,7 @@ class ScrapePage {
   struct Options {
     ServerMetrics* metrics = nullptr;
     std::function<std::shared_ptr<const FleetSnapshot>(absl::Time now)> take_snapshot;
-    // Sets those totals in `metrics` that other components count. May be null.
+    // Copies totals that other components count into `metrics`. May be null.
     std::function<void()> update_metrics;
     // More families, which the page shows after the server's own. Null pointers are skipped.
     std::vector<std::shared_ptr<prometheus::Collectable>> more;

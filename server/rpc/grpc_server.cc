@@ -128,7 +128,7 @@ struct GrpcServer::Parts {
   AuthService auth;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> taker;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Acceptor> acceptor;               // Null: no loopback address.
+  std::unique_ptr<Acceptor> acceptor;               // Null: Options::listen is not set.
   std::unique_ptr<SocketAcceptor> socket_acceptor;  // Null: no socket.
   const Grants proxy_users{{geteuid(), 0}};         // Users that may connect to the proxy's socket.
   std::unique_ptr<SocketAcceptor> proxy_acceptor;   // Null: no socket for a proxy.

@@ -74,8 +74,8 @@ class GrpcServer {
   Audit* audit();
   // Returns the object that limits how often callers call. Requests over HTTP count too.
   CallLimits* call_limits();
-  // Whether all listeners have capacity for another connection, and have closed none for lack of it since the last call
-  // (Acceptor::HadRoom).
+  // Whether all listeners have capacity for another connection, and no connection was closed since the last call
+  // because capacity was missing (Acceptor::HadRoom).
   bool HadConnectionRoom();
   // Ends the streams whose callers have lost their right to them, because a token expired or was revoked. Returns the
   // number of these streams, without waiting for their end. Call it once a second.

@@ -265,8 +265,8 @@ class TelemetryReactor final : public BidiReactor<v1::TelemetryUpload, v1::Telem
   absl::Mutex uploads_mutex_;
   int num_uploads_ ABSL_GUARDED_BY(uploads_mutex_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(uploads_mutex_) = false;
-  // Whether no new read may be started: either a read is in flight, or OnMessage is running and will start the next
-  // read.
+  // True while a read is in flight, and while OnMessage runs and will start the next read. No other read may be started
+  // then.
   bool reading_ ABSL_GUARDED_BY(uploads_mutex_) = true;
 };
 

@@ -82,7 +82,7 @@ class ClusterState {
   // Applies the whole update. On an error, changes nothing and returns
   //   NOT_FOUND            no such job, worker or attempt,
   //   ALREADY_EXISTS       a different request with this id was accepted earlier,
-  //   FAILED_PRECONDITION  the move is not legal now, or the sender is not the current owner (reason FENCED),
+  //   FAILED_PRECONDITION  the job's state does not allow the change, or the sender is not the current owner (FENCED),
   //   ABORTED              the etag is not the job's.
   absl::StatusOr<Applied> Apply(const internal::Update& update);
 
@@ -95,8 +95,9 @@ class ClusterState {
   // Returns the job's record from memory, or null if there is none.
   JobRecordPtr FindJob(const std::string& id) const;
   WorkerRecordPtr FindWorker(const std::string& name) const;
-  // The next two functions return jobs of these tenants in memory. The first returns the newest `limit` jobs with this
-  // name. The second returns the first `limit` jobs, in the order of ids, whose id begins with this prefix.
+  // The next two functions return jobs in memory that belong to these tenants. The first returns the newest `limit`
+  // jobs with this name. The second returns the first `limit` jobs, in the order of ids, whose id begins with this
+  // prefix.
   std::vector<JobRecordPtr> JobsNamed(const std::string& name, size_t limit, const Tenants& tenants) const;
   std::vector<JobRecordPtr> JobsWithPrefix(const std::string& prefix, size_t limit, const Tenants& tenants) const;
 
@@ -151,8 +152,8 @@ class ClusterState {
   std::map<std::string, TenantUse> use_;  // Only tenants that have unfinished jobs.
   int64_t next_submit_order_ = 1;
   std::map<int64_t, JobRecordPtr> jobs_;
-  std::map<std::string, int64_t> order_of_;                // Key: the job's id.
-  std::map<std::string, std::set<int64_t>> orders_named_;  // Key: the job's name.
+  std::map<std::string, int64_t> order_of_;                // Maps a job's id to its submit order.
+  std::map<std::string, std::set<int64_t>> orders_named_;  // Maps a name to the submit orders of its jobs.
   std::map<QueueKey, JobRecordPtr> queue_;
   std::map<std::string, std::set<int64_t>> on_worker_;
   std::map<std::string, WorkerRecordPtr> workers_;

@@ -41,7 +41,7 @@ class JobEdit {
   std::vector<JobEvent> events_;
 };
 
-// Decides what happens to the job whose newest attempt ended with this outcome, and moves it to that state.
+// Decides which state follows for a job whose newest attempt ended with this outcome, and moves the job to that state.
 absl::Status EndNewestAttempt(const v1::Outcome& outcome, JobEdit& edit);
 
 }  // namespace ampd::server

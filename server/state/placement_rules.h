@@ -66,7 +66,7 @@ std::string NeedsOf(const internal::JobRecord& record);
 bool WaitsForRetry(const internal::JobRecord& record, int64_t now_unix_micros);
 
 // Returns the checkpoint from which the job's next attempt would start: the job's newest checkpoint or, if it has none,
-// the checkpoint of another job with which it begins. Returns nullopt if there is neither.
+// the checkpoint of another job with which this job was to begin. Returns nullopt if there is neither.
 std::optional<v1::Checkpoint> StartPoint(const internal::JobRecord& record);
 
 }  // namespace ampd::server

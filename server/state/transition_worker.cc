@@ -81,7 +81,8 @@ v1::Outcome LostOutcome() {
   return outcome;
 }
 
-// Returns the rule that the record keeps for the assigned precision. If there is none, first records the assigned rule.
+// Returns the loss-scale rule that the record keeps for the assigned precision. If there is none, first records the
+// rule of the assignment.
 const v1::LossScale& PinLossScale(const internal::AssignAttempt& assign, JobRecord* record) {
   if (const v1::LossScale* pinned = FindPinnedLossScale(*record, assign.precision()); pinned != nullptr) {
     return *pinned;
@@ -346,7 +347,7 @@ absl::Status Transition::Do(const internal::StartOver& start_over) {
   }
   edit.job().clear_checkpoints();
   if (!record->job().spec().model().has_initial_checkpoint()) {
-    edit.record().clear_clone_start();  // Without model.initial_checkpoint the job may also start from scratch.
+    edit.record().clear_clone_start();  // A job without model.initial_checkpoint may start from scratch instead.
     edit.record().clear_older_starts();
   }
   edit.AddEvent(v1::Event::STARTED_OVER).set_message(start_over.message());

@@ -60,8 +60,8 @@ class Audit {
   // before the call ends, and each result has a new span.
   AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
 
-  // Adds an entry for a finished call, if it needs one. `is_dry_run`: whether the call changes nothing, whatever its
-  // method.
+  // Adds an entry for a finished call, if it needs one. `is_dry_run`: the call was a dry run, which changes nothing
+  // even if its method normally does.
   void Finished(const AuditCaller& caller, std::string_view method, const std::string& object,
                 const absl::Status& status, bool is_dry_run = false);
 

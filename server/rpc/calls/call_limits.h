@@ -36,7 +36,8 @@ class CallLimits {
 
   // An open stream. The stream stops counting when this object is destroyed.
   using Slot = std::shared_ptr<void>;
-  // Counts a call that opens a stream. RESOURCE_EXHAUSTED (reason RATE_LIMIT or TOO_MANY_STREAMS) with a retry delay.
+  // Counts a call that opens a stream. RESOURCE_EXHAUSTED with a retry delay if there are too many calls (reason
+  // RATE_LIMIT) or too many open streams (TOO_MANY_STREAMS).
   absl::StatusOr<Slot> TakeStream(const Identity& identity);
 
   // Returns the number of callers and tenants in memory.

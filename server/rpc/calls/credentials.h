@@ -19,8 +19,9 @@ class Credentials {
   Credentials(const TokenStore* tokens, const Grants* grants, IdentityProvider* provider)
       : tokens_(tokens), grants_(grants), provider_(provider) {}
 
-  // Returns this server's token in the value of an `authorization` header, "Bearer TOKEN". UNAUTHENTICATED if the value
-  // is malformed (BAD_AUTHORIZATION) or the token is not valid; NOT_FOUND if the value contains a JWT.
+  // Returns the token that this server issued, from the value "Bearer TOKEN" of an `authorization` header.
+  // UNAUTHENTICATED if the value is malformed (BAD_AUTHORIZATION) or the token is not valid; NOT_FOUND if the value has
+  // a JWT instead.
   absl::StatusOr<v1::Token> TokenOf(std::string_view authorization) const;
   // Returns the identity for an `authorization` header. UNAUTHENTICATED for the reasons of TokenOf, or if a JWT is not
   // valid.

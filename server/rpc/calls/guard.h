@@ -90,7 +90,8 @@ class Guard {
   // Returns the name in IdentityOf. If the call has a token that is not valid, returns the name that belongs to the
   // connection, which shows who tried the token. Empty if there is no name.
   std::string NameOf(const grpc::ServerContextBase& context) const;
-  // Returns the call's token of this server. UNAUTHENTICATED if the token is not valid, NOT_FOUND if the call has none.
+  // Returns the token of the call, if this server issued it. UNAUTHENTICATED if the token is not valid, NOT_FOUND if
+  // the call has no token or a JWT.
   absl::StatusOr<v1::Token> TokenOf(const grpc::ServerContextBase& context) const;
 
  private:

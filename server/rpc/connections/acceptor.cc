@@ -25,7 +25,7 @@ namespace {
 // smallest greeting (preface, empty SETTINGS frame, acknowledgement) has 42 bytes. The greeting of real clients has
 // about 100 bytes; with their first call, more than 200 bytes have arrived.
 constexpr uint64_t kGreetingBytes = 160;
-// The limit for a connection with TLS instead. If fewer bytes have arrived, the connection has at most begun its
+// Replaces kGreetingBytes for a connection with TLS. If fewer bytes have arrived, the connection has at most begun its
 // handshake. A client's hello has about 600 bytes. Together with its certificate, its signature and its first call,
 // more than 1,000 bytes arrive.
 constexpr uint64_t kHandshakeBytes = 1'000;

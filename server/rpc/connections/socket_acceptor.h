@@ -25,8 +25,8 @@ namespace ampd::server {
 
 // Accepts connections on a Unix socket. Passes each on with the local user at its other end, whom the kernel reports. A
 // connection is passed on when its first bytes have arrived; if none arrive for kFirstBytes, it is closed. If
-// max_connections are open, a new connection is closed, which its client sees as UNAVAILABLE. Users that are no admins
-// may together have three quarters of the connections, so that an admin always gets through. Thread-safe.
+// max_connections are open, a new connection is closed, which its client sees as UNAVAILABLE. Users who are not admins
+// may together use at most three quarters of the connections, so that an admin always gets through. Thread-safe.
 class SocketAcceptor {
  public:
   static constexpr absl::Duration kFirstBytes = absl::Seconds(5);
@@ -58,8 +58,8 @@ class SocketAcceptor {
   const std::string& path() const { return options_.path; }
 
   Acceptor::Counters counters() const;
-  // Returns true if there is capacity for another connection, and no connection was closed or had to wait for lack of
-  // it since the last call.
+  // Returns true if there is capacity for another connection, and no connection was closed or had to wait since the
+  // last call because capacity was missing.
   bool HadRoom();
 
  private:
