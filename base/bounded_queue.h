@@ -20,10 +20,11 @@ class BoundedQueue {
   // REQUIRES: capacity >= 1.
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Returns false if the queue is full or closed.
+  // Adds an item without waiting. Returns false if the queue is full or closed.
   bool TryPush(T item) { return Push(std::move(item), absl::ZeroDuration()); }
 
-  // Waits up to `timeout` for a free slot. Returns false if none became free or the queue is closed.
+  // Adds an item. If the queue is full, waits up to `timeout` for a free slot. Returns false if the queue stays full or
+  // is closed.
   bool Push(T item, absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasRoomOrClosed), timeout);
@@ -34,7 +35,8 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits up to `timeout` for an item. Returns nullopt after the timeout, or if the queue is closed and empty.
+  // Removes the first item and returns it. If the queue is empty, waits up to `timeout` for an item. Returns nullopt
+  // after the timeout, or if the queue is closed and empty.
   std::optional<T> Pop(absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mutex_);
     AwaitFor(mutex_, absl::Condition(this, &BoundedQueue::HasItemOrClosed), timeout);

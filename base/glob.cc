@@ -46,8 +46,9 @@ bool Takes(std::string_view pattern, size_t* at, char character) {
 
 }  // namespace
 
-// After a mismatch, the loop only lets the last star match more characters: no other split between the earlier stars
-// can help. So the time is at most proportional to the product of both lengths, also for malicious patterns.
+// After a mismatch, the loop lets the last star match one more character. It never changes what an earlier star
+// matches, because that cannot help. So the time is at most proportional to the product of both lengths, also for
+// malicious patterns.
 bool GlobMatches(const std::string& pattern, const std::string& text) {
   constexpr size_t kNone = std::string::npos;
   size_t at = 0;

@@ -32,7 +32,7 @@ struct Wait {
 bool IsOver(Wait* wait) { return wait->has_rung || wait->condition->Eval(); }
 
 // The thread that ends waits when their time is over. It never blocks on a waiter's mutex, because the thread that
-// holds the mutex may be about to add or remove a wait, for which it needs the Ringer. Never destroyed. Thread-safe.
+// holds that mutex may be about to add or remove a wait, which needs the Ringer's mutex. Never destroyed. Thread-safe.
 class Ringer {
  public:
   Ringer() : timer_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) {

@@ -32,9 +32,9 @@ inline constexpr char kTraceparent[] = "traceparent";
 inline constexpr size_t kTraceparentLength = 55;
 
 // Parses the value of a traceparent header; the span that it names becomes `span_id`, and `parent_span_id` stays empty.
-// Returns nothing if the value is not valid: the receiver then begins a new trace. A value of a later version is read
-// as the standard says: the first 55 characters as those of version 00, then either the end or a '-'. The flag
-// `sampled` is kept, and all other flags are dropped.
+// Returns nothing if the value is not valid: the receiver then begins a new trace. Keeps the flag `sampled` and drops
+// all other flags. In a value of a later version than 00, as the standard demands, the first 55 characters are read
+// like those of version 00, and the text must end there or continue with '-'.
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
 // Formats the value as a traceparent of version 00, 55 characters: "00-<trace id>-<span id>-<flags>". Empty if the

@@ -27,8 +27,8 @@ std::optional<MinorVersion> ParseVersion(std::string_view text);
 // differ by one at most. False if one of the texts is no version.
 bool WorkTogether(std::string_view one, std::string_view other);
 
-// Whether `other` is a version so much newer than `own` that a program of version `own` does not read its files: it is
-// newer, and the two do not work together. False if one of the texts is no version.
+// Whether `other` is a newer version than `own`, and the two do not work together (WorkTogether). A program of version
+// `own` then does not read files of version `other`. False if one of the texts is no version.
 bool IsTooNew(std::string_view other, std::string_view own);
 
 }  // namespace ampd

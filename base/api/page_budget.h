@@ -4,8 +4,9 @@
 
 namespace ampd::server {
 
-// The limit for the total size of the items in one response. gRPC clients accept 4 MiB by default. A stored item is
-// limited to kMaxItemBytes, which leaves space for data that is added to it later (a job's progress).
+// The limit for the total size of the items in one response (gRPC clients accept responses of 4 MiB by default), and
+// the limit for one item when it is stored. The second limit is lower, because data such as a job's progress is added
+// to an item later.
 inline constexpr size_t kMaxPageBytes = 3 << 20;
 inline constexpr size_t kMaxItemBytes = 2 << 20;
 

@@ -8,17 +8,17 @@
 
 namespace ampd {
 
-// The tenant of jobs and files for which no tenant was named when they were made.
+// The tenant of jobs and files that were created without the name of a tenant.
 inline constexpr std::string_view kDefaultTenant = "default";
-// Where a tenant is named, this name means all tenants.
+// This name in place of a tenant's name means all tenants.
 inline constexpr std::string_view kAllTenants = "*";
 
 // Returns the tenant that a stored record names. A record that was written before ampd had tenants names none; it
 // belongs to the default tenant.
 std::string TenantOrDefault(std::string_view recorded);
 
-// INVALID_ARGUMENT naming `field` unless the name has 1 to 63 lower-case letters, digits and hyphens, of which the
-// first is a letter.
+// Checks that a tenant's name has 1 to 63 lower-case letters, digits and hyphens, and begins with a letter. If not,
+// returns INVALID_ARGUMENT with a violation that names `field`.
 absl::Status CheckTenantName(std::string_view field, std::string_view name);
 
 // A set of tenants: some tenants by name, or all tenants, including those that are added in future.

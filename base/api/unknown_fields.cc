@@ -37,7 +37,7 @@ std::string NumbersOf(const UnknownFieldSet& unknown) {
 
 void Collect(const Message& message, const std::string& path, std::vector<FieldViolation>* violations);
 
-// Collects the unknown fields within the messages of `field`, a field of `message` that is set.
+// Collects a violation for each message with unknown fields in the value of `field`, which is set in `message`.
 void CollectBelow(const Message& message, const FieldDescriptor& field, const std::string& path,
                   std::vector<FieldViolation>* violations) {
   const auto& reflection = *message.GetReflection();

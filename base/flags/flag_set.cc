@@ -223,8 +223,8 @@ absl::Status FlagSet::UsageError(const std::string& message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, "; see ", program_, " --help"));
 }
 
-// Returns the message for words of the command line that no flag takes. If one of these words is an unknown flag, the
-// message names that flag, because the value of a misspelt flag is such a word too.
+// Returns the error message for words of the command line that belong to no flag. If a flag is misspelt, its value is
+// such a word too; the message then names the misspelt flag.
 std::string FlagSet::UnexpectedWord() const {
   const std::vector<std::string> extra = app_->remaining();
   const auto word = std::find_if(extra.begin(), extra.end(), [](const auto& one) { return one.starts_with('-'); });

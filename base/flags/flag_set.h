@@ -101,7 +101,7 @@ class FlagSet {
   absl::StatusOr<ParsedFlags> Parse(int argc, const char* const* argv);
 
  private:
-  // One value of a flag and its position in the configuration file. Line 0 means that the command line has the value.
+  // One value of a flag. `mark` is its position in the configuration file; line 0: the value is from the command line.
   struct Value {
     std::string text;
     SourceMark mark;
@@ -133,7 +133,7 @@ class FlagSet {
   // the key; if the command line did, with the flag's name.
   absl::Status ErrorOf(const Declared& flag, const SourceMark& mark, const std::string& message) const;
   absl::Status UsageError(const std::string& message) const;
-  // Returns the message for words that neither a flag nor AddWord takes.
+  // Returns the error message for words of the command line that belong to no flag and no positional argument.
   std::string UnexpectedWord() const;
   Settings CurrentSettings() const;
 

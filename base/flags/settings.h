@@ -15,7 +15,7 @@ struct Setting {
   std::string type;                 // The kind of its values: "DURATION".
   bool is_list = false;             // Whether it may have several values.
   bool is_set = false;              // Whether the command line or the file sets the flag.
-  std::vector<std::string> values;  // The values set, with absolute paths; if none is set, the default, if any.
+  std::vector<std::string> values;  // If is_set, the values, with absolute paths; otherwise the default, if any.
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };

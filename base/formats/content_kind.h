@@ -43,8 +43,8 @@ struct Content {
   bool is_certain = false;
 };
 
-// Recognises the kind of a content of `num_bytes` bytes. REQUIRES: `begin` is all of the content, or at least its first
-// 4,096 bytes.
+// Recognises the kind of a file's content, which has `num_bytes` bytes in all. REQUIRES: `begin` is all of the content,
+// or at least its first 4,096 bytes.
 Content ContentOf(std::string_view begin, int64_t num_bytes);
 
 // The name of the kind in messages: "a NumPy array (.npy)".

@@ -50,7 +50,8 @@ inline constexpr size_t kMaxSafetensorsNameBytes = 256;
 // The number of bytes of one element of this dtype; 0 if the dtype is unknown.
 uint64_t SafetensorsDtypeBytes(std::string_view dtype);
 
-// Parses a whole file. Returns DATA_LOSS if the file breaks one of the rules above; the message names the fault.
+// Parses a whole file. Returns DATA_LOSS if the file breaks one of the rules at the top of this header; the message
+// names the fault.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(std::string_view bytes);
 
 // Parses only the header of a file of `file_bytes`, for files that are not read into memory. `prefix` is the beginning

@@ -55,9 +55,9 @@ std::string BytesAt(int file, uint64_t offset, size_t size) {
   return bytes;
 }
 
-// Reads the number of entries and the size in bytes of the archive's directory from the end record at `at` in `tail`,
-// the archive's last bytes. In a ZIP64 archive, these numbers are in another record, to which a locator in front of the
-// end record points.
+// Returns the number of entries and the size in bytes of the archive's directory. Both are in the end record, which is
+// at offset `at` of `tail`, the archive's last bytes. In a ZIP64 archive they are in another record; a locator directly
+// before the end record has its position.
 std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, size_t at) {
   constexpr size_t kLocatorBytes = 20;
   constexpr size_t kLargeRecordBytes = 56;
@@ -72,8 +72,8 @@ std::pair<uint64_t, uint64_t> DirectoryIn(int file, const std::string& tail, siz
 
 // Checks that the archive's directory has at most `max_entries` entries and not too many bytes. libzip can't check
 // this, because it reads the whole directory when it opens an archive, and takes several times the directory's size in
-// memory. The size is stated in an end record. This function checks every end record that libzip may choose: those
-// whose comment ends with the file.
+// memory. The end record states both numbers. A hostile file may contain several end records. libzip may use any of
+// them whose comment ends at the end of the file, so this function checks all of these.
 absl::Status CheckDirectory(int file, int64_t file_bytes, int64_t max_entries) {
   constexpr size_t kRecordBytes = 22;
   constexpr int64_t kMaxCommentBytes = 65'535;
@@ -197,9 +197,9 @@ absl::StatusOr<std::string> ZipArchive::ReadStart(size_t index, int64_t num_byte
   return content;
 }
 
-// Reads the whole entry if it has at most `num_bytes` bytes, otherwise at least `num_bytes` + 1 of them. The extra byte
-// matters because only a read past an entry's end verifies its checksum. The buffer grows with the content, not by the
-// size that the directory claims.
+// Reads the whole entry if it has at most `num_bytes` bytes, otherwise at least its first `num_bytes` + 1 bytes. Always
+// tries to read more than `num_bytes`, because libzip verifies the checksum only when it reads past the entry's end.
+// The buffer grows with the content, because the size in the directory is only a claim.
 absl::StatusOr<std::string> ZipArchive::ReadUpTo(size_t index, int64_t num_bytes) const {
   constexpr size_t kChunkBytes = 1 << 16;
   AMPD_ASSIGN_OR_RETURN(ZipEntry entry, OpenEntry(index));

@@ -33,16 +33,16 @@ class ZipEntry {
   std::unique_ptr<zip_file, Closer> content_;
 };
 
-// A ZIP archive from an untrusted source. Its directory has been checked against its entries. Only entries that are
-// stored or deflated and not encrypted can be read, and no two entries have the same name. The size of an entry in the
-// directory is only a claim, so the reader has to limit how much it unpacks. An error is DATA_LOSS if the archive is
-// wrong (the message names the fault), and UNAVAILABLE if the host can't read it (IsTroubleOfTheHost).
-// Thread-compatible.
+// A ZIP archive from an untrusted source. Open checks that the archive's directory agrees with its entries. Only
+// entries that are stored or deflated and not encrypted can be read, and no two entries have the same name. The size of
+// an entry in the archive's directory is only a claim, so the reader has to limit how much it unpacks. An error is
+// DATA_LOSS if the archive is wrong (the message names the fault), and UNAVAILABLE if the host can't read it
+// (IsTroubleOfTheHost). Thread-compatible.
 class ZipArchive {
  public:
-  // Opens an archive. Returns DATA_LOSS if its directory has more than `max_entries` entries, or is larger than 256
-  // bytes times `max_entries` (or than 1 MiB, if that is more). This is checked before the directory is read, because
-  // reading it takes several times its size in memory.
+  // Opens an archive. Returns DATA_LOSS if its directory has more than `max_entries` entries, or more bytes than the
+  // larger of 1 MiB and 256 * `max_entries`. Both are checked before the directory is read, because reading it takes
+  // several times its size in memory.
   static absl::StatusOr<ZipArchive> Open(UniqueFd file, int64_t max_entries);
 
   // The entries' names as raw bytes, in the order of the archive.

@@ -4,9 +4,10 @@
 
 namespace ampd {
 
-// Returns the name by which gRPC connects to a server of ampd: "host:port" as it is, and "unix:PATH" for a socket. A
-// path may be as long as the file system allows: if it is longer than the 107 bytes of a socket's address, the name
-// leads through the descriptor of its folder, which then stays open for as long as the process lives.
+// Returns the name by which gRPC connects to a server of ampd. An address "host:port" or "unix:PATH" is returned
+// unchanged, unless PATH is longer than 107 bytes, the limit of a socket's address. In that case this function opens
+// the folder of PATH, and the name leads through its descriptor (/proc/self/fd/N), which stays open until the process
+// ends.
 std::string GrpcTarget(const std::string& address);
 
 }  // namespace ampd

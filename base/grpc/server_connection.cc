@@ -48,8 +48,8 @@ std::string FirstGiven(const std::string& flag, const std::string& of_context, c
   return value.empty() ? Environment(variable, defaults) : value;
 }
 
-// Returns the token in the file that the flags or else the defaults name. If they name no file, returns the token in
-// the environment, or an empty string if there is none.
+// Returns the token in the file that `flags` name. If they name none, uses the file that `defaults` name. If these name
+// none either, returns the token in the environment, or an empty string if the environment has none.
 absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
   const std::string file = flags.token.empty() ? defaults.files.token : flags.token;
   std::string token;

@@ -23,7 +23,7 @@ bool IsSocketAddress(const std::string& address);
 // network, so nobody on other hosts can read it.
 bool IsLocalAddress(const std::string& address);
 
-// The files that a user names to prove its identity and to verify the server's. Empty: not named.
+// The files with which a user proves who they are and verifies the server. Empty: the user did not name the file.
 struct ConnectionFiles {
   std::string token;  // Path of a file whose first line is the token.
   TlsFiles tls;
@@ -37,9 +37,9 @@ struct ConnectionDefaults {
   bool reads_environment = true;
 };
 
-// Returns the connection to a server. INVALID_ARGUMENT if a file cannot be used (BAD_TOKEN_FILE, BAD_TLS_FILES), if the
-// token is not one word of printable ASCII (BAD_TOKEN), or if it would travel to another host without encryption
-// (TOKEN_IN_THE_CLEAR).
+// Returns the connection to a server. Returns INVALID_ARGUMENT if a file cannot be used (BAD_TOKEN_FILE,
+// BAD_TLS_FILES), if the token is not one word of printable ASCII (BAD_TOKEN), or if the token would travel to another
+// host without encryption (TOKEN_IN_THE_CLEAR).
 absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const ConnectionFiles& flags,
                                               const ConnectionDefaults& defaults = {});
 

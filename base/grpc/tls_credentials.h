@@ -17,8 +17,8 @@ namespace ampd {
 // returned OK for the files.
 
 // Makes the credentials of a server that accepts only clients whose certificate was issued by a CA in `files.ca`.
-// `on_client`, unless null, is called with the common name of each accepted client. It must be quick. The calls come
-// from gRPC's threads, even after the end of the server if connections live longer.
+// `on_client`, unless null, is called with the common name of each accepted client. It must be quick. gRPC's threads
+// call it, even after the server has ended if a connection is still open.
 std::shared_ptr<grpc::ServerCredentials> ServerTlsCredentials(
     const TlsFiles& files, std::function<void(const std::string& common_name)> on_client = nullptr);
 // Makes the credentials of a client that verifies the server's certificate and host name, and presents its own

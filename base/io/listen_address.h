@@ -22,9 +22,9 @@ struct ListenAddress {
 // with a message that names `flag` and the reason.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, std::string_view text);
 
-// Parses an address like ParseListenAddress, but accepts only loopback addresses (127.0.0.0/8, [::1]): for a listener
-// without TLS, which other hosts must not reach. `otherwise` ends the message for any other address; it says what the
-// user can do.
+// Parses an address like ParseListenAddress, but accepts only loopback addresses (127.0.0.0/8, [::1]). Use it for a
+// listener without TLS, which other hosts must not reach. For any other address, the error message ends with
+// `otherwise`, which says what the user can do.
 absl::StatusOr<ListenAddress> ParseLoopbackAddress(std::string_view flag, std::string_view text,
                                                    std::string_view otherwise);
 

@@ -71,8 +71,8 @@ class Examination {
  public:
   explicit Examination(const PrivateFolder& folder) : folder_(folder) {}
 
-  // Examines `path`, and the entries below it down to `depth`. `closes` says whether Close is to reduce its
-  // permissions.
+  // Examines `path`, and the entries below it down to `depth`. `closes`: whether Close must remove the permissions of
+  // other users on them.
   absl::Status Examine(const std::string& path, int depth, bool closes);
   // Returns an error if something that was examined belongs to another user or can be written by one; otherwise OK.
   absl::Status CheckOwners() const;

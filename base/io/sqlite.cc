@@ -112,9 +112,9 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenWith(const std::string& path,
   // Wait up to 5 seconds for a lock. Readers and the writer block each other only around a checkpoint of the
   // write-ahead log.
   sqlite3_busy_timeout(raw, 5000);
-  // Limit the page cache to 256 KiB. By default each connection caches up to 2 MiB of pages, so that a server's memory
-  // seems to grow for thousands of jobs, although the kernel caches the pages too. An error is ignored, because the
-  // owner's first statement reports a faulty file with a better message.
+  // Limit the page cache to 256 KiB. By default each connection caches up to 2 MiB, so a server's memory would keep
+  // growing over thousands of jobs, although the kernel caches the pages too. An error is ignored, because the owner's
+  // first statement reports a faulty file with a better message.
   database.Execute("PRAGMA cache_size=-256").IgnoreError();
   return database;
 }

@@ -16,8 +16,8 @@
 // because some of them reach clients.
 namespace ampd::server {
 
-// The error for a database with the schema `found` if this program knows schemas up to `known`: FAILED_PRECONDITION
-// with reason NEWER_SCHEMA. `what` names the database, as the subject of a sentence.
+// Makes the FAILED_PRECONDITION error NEWER_SCHEMA for a database with the schema `found`. This program knows only the
+// schemas up to `known`. `what` names the database, as the subject of a sentence.
 absl::Status NewerSchema(std::string_view what, int64_t found, int64_t known);
 
 // One prepared SQL statement. It can be bound, stepped and reset repeatedly. Thread-compatible.
@@ -51,8 +51,8 @@ class SqliteStatement {
 // One connection to a database file. Thread-compatible: one thread at a time.
 class SqliteDatabase {
  public:
-  // Opens the database file. If the file is missing, `create` decides whether it is created; a reader passes false. A
-  // new file, and the files that SQLite puts beside it, are accessible to their owner only.
+  // Opens the database file. If the file is missing, creates it if `create` is true; otherwise returns an error. A new
+  // file, and the files that SQLite puts beside it, are accessible to their owner only.
   static absl::StatusOr<SqliteDatabase> Open(const std::string& path, bool create);
   // Opens an existing file for reading. Another process may have the file open and write to it. The connection runs no
   // checkpoint of the write-ahead log, not even when it is closed and was the last connection.

@@ -74,8 +74,8 @@ void EncodeFrame(const google::protobuf::MessageLite& message, std::string* out)
 }
 
 void FrameDecoder::Append(std::string_view bytes) {
-  // Bytes that Next has consumed are dropped here and not in Next, so that many small frames in the buffer cost one
-  // move.
+  // Bytes that Next has returned are removed from the buffer here and not in Next. So the remaining bytes are moved
+  // once, even if Next has returned many small frames.
   buffer_.erase(0, begin_);
   begin_ = 0;
   buffer_.append(bytes);

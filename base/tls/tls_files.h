@@ -25,10 +25,12 @@ struct TlsFileOptions {
   const char* key = "--key";
 };
 
-// Checks the files. Returns INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if a
-// file is missing or cannot be read, if it has no certificate or key, if others than its owner may read the key, if the
-// key does not belong to the certificate, or if the certificate is not valid now. `needs_certificate`: whether
-// certificate and key are required; a client can do without.
+// Checks the files. Returns INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if:
+//   * a file is missing, cannot be read, or has no certificate or key;
+//   * other users than its owner may read the key;
+//   * the key does not belong to the certificate;
+//   * the certificate is not valid now.
+// `needs_certificate`: whether certificate and key are required; a client can do without them.
 absl::Status CheckTlsFiles(const TlsFiles& files, bool needs_certificate, const TlsFileOptions& options = {});
 
 // Checks the files of a server whose clients need no certificate: `files.ca` may be empty, but certificate and key are

@@ -30,8 +30,8 @@ class Trust {
   // the trusted authorities do not change.
   void Refresh();
 
-  // Returns whether the first certificate of a PEM text is trusted. In the text, intermediate certificates may follow
-  // it.
+  // Returns whether the first certificate of a PEM text is trusted. Intermediate certificates may follow it in the
+  // text.
   bool Vouches(const std::string& pem) const { return NameOf(pem).has_value(); }
 
   // Returns the common name (CommonNameOf) of a trusted certificate; nothing if the certificate is not trusted.
