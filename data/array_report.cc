@@ -27,7 +27,7 @@ ShapeLayout ShapeLayoutOf(const std::vector<int64_t>& shape) {
 // Adds the range of the finite elements to the report and, for each channel, their mean and standard deviation.
 void ReportElements(const Array& array, v1::DatasetArray& report) {
   if (array.bytes.empty()) {
-    return;  // There is nothing to count, and the other dimensions may be huge.
+    return;  // The array is empty, but its other dimensions may be huge.
   }
   const ShapeLayout layout = ShapeLayoutOf(array.shape);
   std::vector<double> mean(layout.channels, 0);

@@ -16,9 +16,9 @@ inline constexpr int64_t kMostCountedClasses = 1 << 16;
 
 // Describes an array: its type, shape and range. An array that may hold labels (integers of shape (N) or (N, 1), from 0
 // to 65,535) also gets the number of samples of each class. Any other array of 2 to 4 dimensions counts as images and
-// gets the mean and standard deviation of each channel, with uint8 mapped to [0, 1]. The channels of 4 dimensions are
-// the second or the last one, whichever is at most 4. Makes two passes over the array and uses memory for at most a
-// thousand channels.
+// gets the mean and standard deviation of each channel, with uint8 mapped to [0, 1]. Only an array of 4 dimensions can
+// have several channels: the channels are its second dimension if that is at most 4, otherwise its last one if that is
+// at most 4. Makes two passes over the array, and copies no elements.
 v1::DatasetArray ReportArray(const std::string& name, const Array& array);
 
 }  // namespace ampd::data

@@ -13,7 +13,7 @@ inline constexpr int64_t kCifarPixelBytes = kCifarChannels * kCifarSize * kCifar
 enum class CifarLabels { kTen, kHundredFine, kHundredCoarse };
 
 struct CifarRecord {
-  std::vector<int64_t> num_classes;  // The number of classes of each label before the pixels.
+  std::vector<int64_t> num_classes;  // For each label in a record, in order: its number of classes.
   int64_t label = 0;                 // Index (into num_classes) of the label that is used.
 
   int64_t num_bytes() const { return static_cast<int64_t>(num_classes.size()) + kCifarPixelBytes; }

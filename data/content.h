@@ -24,9 +24,8 @@ struct FileContent {
   absl::Status damage;  // Error of the decompression.
 };
 
-// Determines a file's format. Reads its beginning, and also pieces of a file that may hold tokens, or the whole file if
-// it is compressed. Returns an error (data_file.h) only if the file can't be opened or read, not if it has no known
-// format.
+// Determines a file's format. Reads only some parts of the file, but all of a compressed file. Returns an error
+// (data_file.h) only if the file can't be opened or read, not if it has no known format.
 absl::StatusOr<FileContent> LookAt(const DataFile& file);
 
 // Returns DATA_ERROR if the content is certainly not in the expected format: it has the signature of another format, or

@@ -44,8 +44,8 @@ UniqueFd OpenBeneath(const UniqueFd& folder, const std::string& name, uint64_t f
   return UniqueFd(static_cast<int>(syscall(SYS_openat2, folder.get(), name.c_str(), &how, sizeof(how))));
 }
 
-// Writes the command that would give the missing right, for example "chmod o+r sets/x.npy", and the alternative if the
-// file belongs to the worker's group.
+// Returns the command that gives `right` ('r' or 'x') to all users, such as "chmod o+r sets/x.npy". If `rights` name a
+// group, the result also has the commands that give the right to this group only.
 std::string Advice(const ReadRights& rights, const struct stat& status, const std::string& path, char right) {
   const std::string quoted = absl::CEscape(path);
   const std::string of_others = absl::StrCat("chmod o+", std::string(1, right), " ", quoted);
@@ -59,6 +59,7 @@ std::string Advice(const ReadRights& rights, const struct stat& status, const st
 }
 
 // Checks that `file.rights` permit the use of `opened`, the file or folder at `path`, and returns the result of fstat.
+// `of_others` and `of_group` are the mode bits that give the right to use it.
 absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& opened, const std::string& path,
                                         mode_t of_others, mode_t of_group) {
   struct stat status = {};
@@ -80,8 +81,8 @@ absl::StatusOr<struct stat> CheckRights(const DataFile& file, const UniqueFd& op
                                 Advice(rights, status, path, is_file ? 'r' : 'x')));
 }
 
-// Makes the error for a `name` that can't be opened, with errno value `error`. If the process may not read the file,
-// the message describes the file's rights.
+// Makes the error for a `name` that can't be opened, with errno value `error`. If the process has no right to read the
+// file, the message describes the file's rights.
 absl::Status ErrorOfOpening(const UniqueFd& folder, const std::string& name, const DataFile& file, int error) {
   const UniqueFd looked_at = error == EACCES ? OpenBeneath(folder, name, O_PATH) : UniqueFd();
   if (looked_at.ok()) {

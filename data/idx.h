@@ -26,10 +26,10 @@ struct IdxImages {
   std::vector<uint8_t> pixels;  // (count, rows, columns)
 };
 
-// Reads the first `limit` images; 0: all.
+// Reads the first `limit` images, or all if `limit` is 0.
 absl::StatusOr<IdxImages> ReadIdxImages(const DataFile& file, int64_t limit);
 
-// Reads the first `limit` labels (0: all), and checks that each is below `num_classes`.
+// Reads the first `limit` labels, or all if `limit` is 0. Checks that each is below `num_classes`.
 absl::StatusOr<std::vector<uint8_t>> ReadIdxLabels(const DataFile& file, int64_t limit, int64_t num_classes);
 
 }  // namespace ampd::data

@@ -105,7 +105,7 @@ struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;
   int64_t of_any_model = 0;
-  const char* of_what = "";  // The noun for the bound in messages.
+  const char* of_what = "";  // The noun for these numbers in messages: "classes".
 };
 
 // Describes the member's first number that is not below its bound; empty if there is none.

@@ -24,8 +24,8 @@ namespace ampd::data {
 inline constexpr size_t kMaxArrayRank = 8;
 inline constexpr size_t kMaxNpyHeaderBytes = 10'000;
 
-// Reads an array. `limit` is the maximum size of its first dimension to read (0: all); the elements after that are not
-// checked. `name` is the array's name in error messages.
+// Reads an array. If `limit` is above 0, reads at most so many elements of its first dimension, and does not check the
+// rest. `name` is the array's name in error messages.
 absl::StatusOr<Array> ReadNpy(ByteSource source, const std::string& name, int64_t limit);
 
 // Returns the content of an .npy file, in version 1.0, as numpy.save writes it. REQUIRES: `type` is kBool, kInt64 or

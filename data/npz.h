@@ -24,7 +24,7 @@ class NpzFile {
   // Names of the arrays, in the order of the archive, each once.
   const std::vector<std::string>& names() const { return names_; }
 
-  // Reads the named array. `limit` is the maximum size of its first dimension to read; 0: all.
+  // Reads the named array. If `limit` is above 0, reads at most so many elements of its first dimension.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:

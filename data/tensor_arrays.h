@@ -27,7 +27,7 @@ class TensorArrays {
   // The file's metadata: texts by name.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // Reads the named tensor. `limit` is the maximum size of its first dimension to read; 0: all.
+  // Reads the named tensor. If `limit` is above 0, reads at most so many elements of its first dimension.
   absl::StatusOr<Array> Read(const std::string& name, int64_t limit) const;
 
  private:

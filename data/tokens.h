@@ -43,8 +43,8 @@ struct TokenFile {
   std::string note;
 };
 
-// Reads the first `limit` tokens; 0: all. `vocabulary` is the vocabulary's size, nullopt if it is unknown. If kAuto
-// can't determine the format, returns DATA_ERROR naming the field to set.
+// Reads the first `limit` tokens, or all if `limit` is 0. `vocabulary` is the vocabulary's size, nullopt if it is
+// unknown. If kAuto can't determine the format, returns DATA_ERROR naming the field to set.
 absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, int64_t limit,
                                      std::optional<int64_t> vocabulary);
 

@@ -31,10 +31,12 @@ struct PackSummary {
 // Packs a folder of pictures into a safetensors file with the tensors "images", uint8 of (samples, channels, height,
 // width), and "labels", int32. The samples have the order of torchvision's ImageFolder. As with ImageFolder, every
 // folder is a class, whatever its name begins with, and subfolders and links are followed. The metadata entry "classes"
-// is a JSON list of the class names. After an error there is no new file at `destination`. Errors: NOT_FOUND;
-// INVALID_ARGUMENT if there are no classes, a class without pictures, pictures of a type that ImageFolder accepts but
-// this function can't decode, a link that leads in a circle, or too many pictures to train on; DATA_LOSS naming the
-// picture if one is damaged; ALREADY_EXISTS.
+// is a JSON list of the class names. After an error there is no new file at `destination`. The errors are NOT_FOUND,
+// ALREADY_EXISTS, DATA_LOSS naming a picture that is damaged, and INVALID_ARGUMENT if:
+//   * there are no classes or too many, or a class has no pictures;
+//   * a picture has a type that ImageFolder accepts but this function can't decode;
+//   * a link leads back to a folder above it;
+//   * there are more pictures than a job can hold in memory.
 absl::StatusOr<PackSummary> PackFolder(const PackOptions& options);
 
 }  // namespace ampd::images

@@ -49,8 +49,8 @@ std::vector<Taps> TapsOf(int64_t in_size, int64_t out_size) {
   return taps;
 }
 
-// Filters one line of pixels and writes `taps.size()` results. Neighbours are `step` elements apart, in `in` and in
-// `out`.
+// Filters one row or column of pixels of one channel, and writes `taps.size()` results. Consecutive pixels are `step`
+// elements apart, in `in` and in `out`.
 void Filter(const uint8_t* in, uint8_t* out, int64_t step, const std::vector<Taps>& taps) {
   for (const Taps& one : taps) {
     int32_t sum = 0;

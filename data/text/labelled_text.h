@@ -33,15 +33,16 @@ struct LabelledTextSummary {
   int64_t num_texts = 0;
   int64_t num_tokens = 0;
   int64_t num_cut = 0;      // Texts that were longer than max_length.
-  int64_t longest = 0;      // Tokens of the longest text, before any cut.
+  int64_t longest = 0;      // Tokens of the longest text in the output, with prefix and suffix.
   int64_t num_classes = 0;  // The highest label in the file plus one.
   bool is_json = false;
   TableFormat table;  // The detected format, if the file is a table.
 };
 
 // Writes a file for the data source `jsonl`: one object {"input_ids": [...], "label": n} per line. After an error there
-// is no new file at `destination`. Errors: INVALID_ARGUMENT if prefix and suffix fill max_length; DATA_LOSS naming the
-// line that is malformed, has a column or a key twice, or has no token or too many for a job; ALREADY_EXISTS.
+// is no new file at `destination`. Errors: INVALID_ARGUMENT if prefix and suffix leave no space for text within
+// max_length; DATA_LOSS, naming the line, if a line is malformed, has a column or a key twice, has no token, or has too
+// many tokens for a job; ALREADY_EXISTS.
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

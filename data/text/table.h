@@ -24,9 +24,9 @@ struct TableFormat {
   Quotes quotes = Quotes::kNone;  // Not kAuto.
 };
 
-// Detects the format of a table. Tabs separate cells if the first line contains one; otherwise commas do. If `quotes`
-// is not kAuto, it is the meaning of quotation marks. If it is kAuto, the marks of a table with commas are CSV's
-// (kCsv), and those of a table with tabs are examined in the whole file:
+// Detects the format of a table. Commas separate cells if the first line has a comma and no tab; otherwise tabs do. If
+// `quotes` is not kAuto, it is the meaning of quotation marks. If it is kAuto, the marks of a table with commas are
+// CSV's (kCsv), and those of a table with tabs are examined in the whole file:
 //
 //   kCsv        All marks follow CSV's rules, and some would make no sense as text.
 //   kNone       There are no marks, or they violate CSV's rules and none is doubled.
@@ -38,8 +38,8 @@ class TableReader {
  public:
   TableReader(TextFile* file, const TableFormat& format) : file_(file), format_(format) {}
 
-  // Reads the next record that is not an empty line; `cells` is empty at the end. DATA_LOSS naming the line if
-  // quotation marks violate CSV's rules.
+  // Reads the next record that is not an empty line; `cells` is empty at the end. Returns DATA_LOSS if quotation marks
+  // violate CSV's rules. This error does not name the line; the caller adds it.
   absl::Status Next(std::vector<std::string>* cells);
   // Line at which the record begins, from 1.
   int64_t line() const { return line_; }

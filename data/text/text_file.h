@@ -27,7 +27,7 @@ class TextFile {
   absl::StatusOr<std::string_view> NextLine(bool* found);
 
   int64_t num_bytes() const { return num_bytes_; }  // Size of the file when it was opened.
-  int64_t num_read() const { return num_read_; }    // Bytes of the pieces returned so far.
+  int64_t num_read() const { return num_read_; }    // Size of the part of the file that was returned so far.
   bool is_json() const { return is_json_; }         // The text begins with a JSON object or list.
 
   static constexpr size_t kMaxPieceBytes = size_t{64} << 20;

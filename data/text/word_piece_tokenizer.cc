@@ -124,8 +124,8 @@ void WordPieceTokenizer::Encode(std::string_view text, Tokens* tokens) {
   end_word();
 }
 
-// Encodes `word`, the text between two white spaces. It is folded (lower case, no accents) as a whole, and then split
-// at punctuation.
+// Encodes `word`, a text without white space. Unless `cased_`, the whole word is folded (lower case, no accents) first.
+// It is then split at punctuation.
 void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const {
   const std::string folded = cased_ ? std::string(word) : Folded(word);
   size_t begin = 0;
@@ -148,8 +148,8 @@ void WordPieceTokenizer::EncodeWord(std::string_view word, Tokens* tokens) const
   end_part(folded.size());
 }
 
-// Cuts the word into pieces of the vocabulary and appends their numbers. If the vocabulary lacks a piece, returns false
-// and appends nothing.
+// Cuts the word into pieces of the vocabulary and appends their numbers. If the vocabulary lacks a piece, or the word
+// has more than 100 code points, returns false and appends nothing.
 bool WordPieceTokenizer::AppendPieces(std::string_view word, Tokens* tokens) const {
   std::vector<size_t> ends;  // The positions in `word` at which its code points end.
   for (size_t at = 0; at < word.size() && ends.size() <= kMaxWordCodePoints;) {
