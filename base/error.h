@@ -53,9 +53,9 @@ absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 // The maximum size of an error on the wire. It is sent in HTTP/2 trailers, the message percent-encoded and the details
 // in base64. Peers accept trailers of 8 KiB; proxies between them often accept less.
 inline constexpr size_t kMaxErrorBytes = 4096;
-// Truncates the error if it is larger than kMaxErrorBytes. Long texts end in "...". If there are too many violations,
-// the rest is replaced by one violation with an empty field and the description "and 37 more". All text in the result
-// is UTF-8.
+// Returns the error in a form that has at most kMaxErrorBytes. Texts that are too long are cut and end in "...". If
+// there are too many violations, the rest is replaced by one violation with an empty field and the description "and 37
+// more". All text in the result is UTF-8.
 absl::Status FitToTrailers(const absl::Status& status);
 
 // Each of these functions returns one detail of a status; the result is empty if the status has no such detail.

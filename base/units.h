@@ -21,8 +21,8 @@ std::optional<absl::Duration> ParseDuration(std::string_view text);
 
 // Parses a number of bytes: a whole number, or a number with a unit and at most one space between them: "4096", "4GiB",
 // "1.5 TiB". KiB, MiB, GiB, TiB and PiB are powers of 1024; KB, MB, GB, TB and PB are powers of 1000; B is one byte.
-// Units may be in any case. Returns nothing for any other text, for a part of a byte ("0.3B"), and for more than
-// 2^63 - 1 bytes.
+// Units may be in any case. A number with decimals is rounded to whole bytes. Returns nothing for any other text, for a
+// part of a byte ("0.3B"), for more than 2^63 - 1 bytes, and for a number with decimals of 2^53 bytes or more.
 std::optional<int64_t> ParseByteCount(std::string_view text);
 
 // Returns why ParseDuration or ParseByteCount refuses a text that is a duration or a size, but too long or too large:

@@ -118,8 +118,8 @@ Content Utf16Of(std::string_view begin) {
   return {ContentKind::kUtf16Text, num_zero >= 16 && num_zero * 4 >= begin.size()};
 }
 
-// Whether the content is UTF-8 without control characters other than white space. A character that is cut off at the
-// end is accepted.
+// Whether the content is UTF-8 without control characters, except white space, escape and backspace. A character that
+// is cut off at the end is accepted.
 bool IsText(std::string_view begin) {
   constexpr std::string_view kWhiteSpace = "\t\n\r\f\v\x1b\b";
   if (std::any_of(begin.begin(), begin.end(), [&](char byte) {
@@ -135,9 +135,9 @@ bool IsText(std::string_view begin) {
   return false;
 }
 
-// Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object. If the length fits
-// the content, the kind is certain. If the length does not fit, the eight bytes decide: if they are text, the content
-// is of another kind; otherwise it is probably safetensors.
+// Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object. The kind is
+// certain if the length fits the content and the object begins like JSON. If only the length does not fit, the content
+// is still taken for safetensors, with a damaged length, unless the eight bytes are text.
 Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
   constexpr size_t kLengthBytes = 8;
   const uint64_t length = LittleEndian(begin, 0, kLengthBytes);

@@ -17,8 +17,8 @@ struct ControlGroupLimits {
   std::optional<int64_t> num_cpus;
 };
 
-// Reads the limits now. Reads version 2 of control groups, and version 1 for a limit that version 2 does not have. A
-// limit that cannot be read counts as none. `root` is put before the paths /proc and /sys; tests set it.
+// Reads the limits now, from version 2 and from version 1 of control groups. If both set a limit, the smaller one
+// counts. A limit that cannot be read counts as none. `root` is put before the paths /proc and /sys; tests set it.
 ControlGroupLimits ReadControlGroupLimits(const std::string& root = "");
 
 }  // namespace ampd

@@ -28,7 +28,8 @@ UniqueFd Open(const std::string& path, int more_flags) {
   return UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | more_flags, 0600));
 }
 
-// Reserves disk space. Every error except a full disk is ignored, because reserving is only a hint.
+// Reserves disk space. Returns an error only if the disk is full or the file would be too large. Other errors are
+// ignored, because reserving is only a hint.
 absl::Status TakeRoom(int fd, int64_t size_bytes) {
   int error = 0;
   do {

@@ -12,10 +12,10 @@
 
 namespace ampd {
 
-// A status for `error`, an errno value met while doing `what`: NOT_FOUND for ENOENT, ALREADY_EXISTS for EEXIST,
-// PERMISSION_DENIED for EACCES and EPERM, RESOURCE_EXHAUSTED (reason DISK_FULL) for ENOSPC and EDQUOT, UNAVAILABLE for
-// refused and missing connections, INTERNAL otherwise. The message names no path, because some messages go to clients;
-// the caller adds a path where that is harmless.
+// Makes a status from `error`, an errno value met while doing `what`: NOT_FOUND for ENOENT, ALREADY_EXISTS for EEXIST,
+// PERMISSION_DENIED for EACCES, EPERM and EROFS, RESOURCE_EXHAUSTED (reason DISK_FULL) for ENOSPC and EDQUOT,
+// UNAVAILABLE for ECONNREFUSED, ECONNRESET and EPIPE, INTERNAL otherwise. The message names no path, because some
+// messages go to clients; the caller adds a path where that is harmless.
 absl::Status ErrnoError(int error, std::string_view what);
 
 // Reads the whole file. RESOURCE_EXHAUSTED if it is larger than `max_bytes`.

@@ -15,9 +15,9 @@
 // Probes: connections that a process makes to its own listeners, to find out whether they still accept.
 namespace ampd {
 
-// Tells a listener which connection is the probe, so that the listener closes it without counting it. The probe is
-// recognised by the address of its socket. The kernel gives no other socket this address while the probe's socket is
-// open. Thread-safe.
+// Tells a listener which connection is the probe, so that the listener closes it at once and does not treat it as a
+// client. The probe is recognised by the address of its socket. The kernel gives no other socket this address while the
+// probe's socket is open. Thread-safe.
 class ProbePeer {
  public:
   // Sets the address of the probe's socket; empty: there is no probe now.

@@ -33,8 +33,8 @@ class PendingFile {
   // Bytes appended so far.
   int64_t size() const { return size_; }
 
-  // Makes the file durable and renames it to its final name. REQUIRES: called once. ALREADY_EXISTS if another file took
-  // the name meanwhile.
+  // Makes the file durable and renames it to its final name. REQUIRES: called once. ALREADY_EXISTS if `replace` was
+  // false and another file took the name meanwhile.
   absl::Status Commit();
 
  private:
@@ -44,7 +44,7 @@ class PendingFile {
   std::string path_;
   std::string temporary_;
   bool replace_ = false;
-  UniqueFd file_;  // Closed: the destructor has nothing to remove.
+  UniqueFd file_;  // Closed by Commit; the destructor then removes nothing.
   std::string buffer_;
   int64_t size_ = 0;
 };

@@ -35,8 +35,9 @@ struct PrivateFolder {
 //   * removes all permissions of group and others from every file and folder on which others have a permission, such as
 //     mode 0755 or 0644. A mode that gives others nothing but lets the group read, such as 0750, is kept.
 //
-// A symbolic link is examined like its target, and the link itself must belong to this user or root. Sockets are not
-// examined. Some network disks give all files the same owner; that owner counts as this user.
+// The first rule also applies to the target of a symbolic link in the folder, and to the owner of the link. The target
+// keeps its permissions. Sockets are not examined. Some network disks give all files the same owner; that owner counts
+// as this user.
 //
 // Returns lines for the log: which permissions were removed, and a warning if every user may replace the folder because
 // a folder above it is open to all. Other errors are those of the system.

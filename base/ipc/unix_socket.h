@@ -6,8 +6,8 @@
 #include "base/io/file.h"
 #include "base/io/listener_probe.h"
 
-// Unix stream sockets. A path may be as long as the file system allows: the socket is bound and connected through its
-// folder's descriptor, because sockaddr_un holds only 107 bytes.
+// Unix stream sockets. sockaddr_un holds only 107 bytes, so the socket is bound and connected through its folder's
+// descriptor. The path of the folder may then be as long as the file system allows.
 namespace ampd {
 
 // Listens on a socket at `path`, and replaces an existing socket file. The caller owns the socket file and removes it.

@@ -15,7 +15,8 @@ struct CertificateAndKey {
 };
 
 // Makes the certificate of a new certificate authority (CA), signed by itself, with a key on the curve P-256. It is
-// valid from a minute ago, for hosts whose clocks differ a little, and for `validity`. INTERNAL if OpenSSL fails.
+// valid from one minute ago, so that hosts whose clocks are slow accept it, until `validity` from now. INTERNAL if
+// OpenSSL fails.
 absl::StatusOr<CertificateAndKey> MakeAuthority(const std::string& name, absl::Duration validity);
 
 // The properties of a certificate to issue.
@@ -26,7 +27,7 @@ struct CertificateRequest {
 };
 
 // Makes a certificate with a new key, signed by the authority. INVALID_ARGUMENT if a host is neither a host name nor an
-// address.
+// address, or if the common name is empty or too long.
 absl::StatusOr<CertificateAndKey> IssueCertificate(const CertificateAndKey& authority,
                                                    const CertificateRequest& request);
 

@@ -27,7 +27,7 @@ struct TlsFileOptions {
 
 // Checks the files. Returns INVALID_ARGUMENT (BAD_TLS_FILES), with a message for the operator that names the file, if:
 //   * a file is missing, cannot be read, or has no certificate or key;
-//   * other users than its owner may read the key;
+//   * the key can be read by users other than its owner and group, or changed by users other than its owner;
 //   * the key does not belong to the certificate;
 //   * the certificate is not valid now.
 // `needs_certificate`: whether certificate and key are required; a client can do without them.
