@@ -12,10 +12,10 @@
 
 namespace ampd {
 
-// Makes reads from the file `path` fail with EIO, as on a failing disk, for every open descriptor
-// of this process. Each is replaced by a descriptor of /proc/self/mem, which opens but cannot be read (nothing is
-// mapped at address 0). Bytes that a caller has already buffered stay readable. Returns the number of descriptors
-// replaced.
+// Makes every read from the file `path` fail with EIO, as on a failing disk, through all descriptors that this process
+// has open for it. Replaces each of them by a descriptor of /proc/self/mem, whose beginning cannot be read because
+// nothing is mapped at address 0. Bytes that a caller has already buffered stay readable. Returns the number of
+// descriptors replaced.
 inline int BreakReads(const std::filesystem::path& path) {
   const std::filesystem::path broken = std::filesystem::canonical(path);
   std::vector<int> descriptors;

@@ -74,8 +74,8 @@ TEST_F(CifarTest, LabelBeyondTheClasses_NamesLabelAndSample) {
             "f: label 100 of sample 0 is not below 100");
 }
 
-// All pixels are 0, which is also a valid label. So only the file's size reveals that the reader
-// expects the wrong format.
+// All pixels are 0, which is also a valid label. So only the file's size reveals that the reader expects the wrong
+// format.
 TEST_F(CifarTest, AFileOfTheOtherFormat_IsToldByItsSize) {
   const std::string hundred = std::string(2, '\3') + std::string(kCifarPixelBytes, '\0');
   const std::string ten = std::string(1, '\3') + std::string(kCifarPixelBytes, '\0');

@@ -301,10 +301,10 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
 
 enum class Filled { kLayerResult, kConstant };
 
-// Applies a preset to a model in which masked_fill writes `number` into a tensor. Returns the dtype of the result, and
-// the number that is written in the converted graph. `follows`: whether the fill's dtype follows that of other values.
-// The tensor is a layer's result or, with kConstant, a constant whose dtype follows and whose filled copy is added to a
-// layer's result.
+// Applies a preset to a model in which masked_fill writes `number` into a tensor. The tensor is the result of a layer;
+// with kConstant it is a constant whose dtype follows that of other values, and a layer's result is added to the filled
+// copy. `follows`: whether the dtype of the fill follows too. Returns the dtype of the fill's result, and the number
+// that is written in the converted graph.
 std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());
@@ -337,8 +337,9 @@ TEST(ApplyPrecision, AFillIsHeldWithinTheRangeOfTheDtypeThatItFills) {
   EXPECT_EQ(FillOf("bf16", -kInfinity, false), std::pair(Dtype::kBFloat16, -kInfinity));
 }
 
-// The number that a fill writes is limited to the range of the lower format. Without the limit, a row that a mask hides
-// completely would become infinite when it is cast for the sum, and its softmax NaN.
+// A fill writes a number into a tensor that is cast to a lower format afterwards. The number must be limited to the
+// range of that format. Otherwise a row that a mask hides completely would become infinite in the cast, and its softmax
+// NaN.
 TEST(ApplyPrecision, AFillOfWhatYieldsIsHeldWithinTheRangeOfTheDtypeThatItIsCastTo) {
   for (const bool follows : {true, false}) {
     EXPECT_EQ(FillOf("bf16", -kMost, follows, Filled::kConstant), std::pair(Dtype::kFloat32, -kMostBFloat16));

@@ -175,11 +175,12 @@ TEST(Norms, OnAGpu_GraphsAreTheGoldenOnes) {
   }
 }
 
-// Builds a graph and fuses its norm. The graph adds x and a bf16 activation that is cast to fp32, normalizes the fp32
-// sum, and casts the result to bf16. `change` adds nodes before the norm; it gets the values by name.
+// The values of a graph that casts the bf16 activation `branch` to fp32 (`wide`), adds x, normalizes the sum and casts
+// the result to bf16 (`narrow`).
 struct Residual {
   ValueId x, branch, wide, sum, norm, narrow;
 };
+// Returns this graph with its norm fused. `change` adds nodes before the norm.
 Graph FusedResidual(const std::function<void(Graph&, const Residual&)>& change) {
   const graph::TensorType fp32 = {Dtype::kFloat32, {Dim::Batch(), 8}};
   const graph::TensorType bf16 = {Dtype::kBFloat16, {Dim::Batch(), 8}};

@@ -544,7 +544,7 @@ TEST_F(ServerBinaryTest, StalledWatchersCostNoMemoryAndTheFastOneGetsEveryPoint)
   printf("resident memory grew by %lld KiB from %lld KiB\n", static_cast<long long>(most - before),
          static_cast<long long>(before));
   EXPECT_LE(most - before, kMaxGrowthKib);
-  // One of the stalled watchers starts to read again. It must have received or counted as dropped every point.
+  // One of the stalled watchers starts to read again. Each point must either reach it or be counted as dropped.
   int64_t num_late = 0;
   int64_t num_lost = 0;
   for (v1::WatchJobResponse message; stalled[0]->Read(&message);) {

@@ -29,9 +29,10 @@ class LiveTlsFilesTest : public testing::Test {
       ASSERT_LT(SystemClock().SinceBoot(), end);
     }
   }
-  // Waits until the thread of LiveTlsFiles has made one whole pass over the files that it watched before this call. It
-  // looks at a new pair of certificate and key last in a pass, so that a changed pair proves that it has looked at all
-  // others. The pair is changed twice, because the first change may happen in the middle of a pass.
+  // Waits until the thread of LiveTlsFiles has looked at all files that it watched before this call. The function adds
+  // a new pair of certificate and key, which the thread looks at last in each pass. When the thread has copied a change
+  // of this pair, it has looked at all other files too. The pair is changed twice, because the first change may happen
+  // in the middle of a pass.
   void AwaitALook() const {
     const absl::StatusOr<const LiveTlsFiles*> last = LiveTlsFiles::Of(files_.IssueTo("last", authority_, "ca.pem"));
     ASSERT_TRUE(last.ok()) << last.status();

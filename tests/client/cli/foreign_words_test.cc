@@ -28,13 +28,13 @@ using ::testing::StartsWith;
 
 class ForeignWordsTest : public Ampctl {};
 
-// Replaces the words of the table that stand for a word which must look like a file or a script.
+// Replaces the placeholders FILE and SCRIPT of the table by names that look like a file and a script.
 std::string Typed(const std::string& text) {
   return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" SCRIPT", " train.py"}});
 }
 
-// One wording of each row is typed. That the others are answered alike follows from how the rows are expanded
-// (ForeignWordList below).
+// Types one wording of each row. The other wordings of the row get the same answer, because the row is expanded to one
+// entry for each wording (tested by ForeignWordList below).
 TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
   std::string all;
   std::map<std::string, std::string> helps;  // by command
@@ -81,8 +81,8 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
   ExpectGolden("tests/golden/client/foreign_words.txt", all);
 }
 
-// Types what users of kubectl, gh, Slurm, docker and other programs type, and shows each answer in the golden file. The
-// file is also where the lines come from: add a line "$ ampctl WORDS" to it, and write it again with
+// Types the command lines of kubectl, gh, Slurm, docker and other programs that are in the golden file, and compares
+// the answers with that file. To add a line, write "$ ampctl WORDS" into the file and run the test with
 // AMPD_UPDATE_GOLDEN=1.
 TEST_F(ForeignWordsTest, EveryCommandOfOtherPrograms_IsAnswered) {
   const std::string golden = *ReadFile(AMPD_SOURCE_DIR "/tests/golden/client/other_programs.txt", 1 << 20);
@@ -305,7 +305,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
   }
 }
 
-// Verbs and names of things that ampctl has, typed in another place: `ampctl list`, `ampctl list workers`.
+// Each line has a verb or the name of a thing in another place than ampctl expects, like `ampctl list workers`.
 TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheCommand) {
   const struct {
     const char* line;
@@ -473,7 +473,7 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
   }
 }
 
-// The answer is what makes the command work.
+// ampctl's answer suggests an override. With this override the command must succeed.
 TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsAccepted) {
   Write("job.yaml", kGoodJob);
   for (const char* option : {"--priority 5",
@@ -518,8 +518,8 @@ TEST_F(ForeignWordsTest, AnOptionOfSlurmOnSubmit_IsAnsweredWithAnOverrideThatIsA
   }
 }
 
-// Returns the commands of ampctl in a sentence, without "ampctl": "job watch ID" for "...; to watch: ampctl job watch
-// ID".
+// Returns the commands of ampctl that a sentence names, without "ampctl": "job watch ID" for "...; to watch: ampctl job
+// watch ID".
 std::vector<std::string> CommandsIn(std::string_view sentence) {
   std::vector<std::string> commands;
   for (const std::string_view before : {": ampctl ", "(ampctl ", "&& ampctl ", "='ampctl "}) {
@@ -536,8 +536,8 @@ std::vector<std::string> CommandsIn(std::string_view sentence) {
   return commands;
 }
 
-// Types each command and option that the tables can suggest, with words of a user in place of ID and the like. No
-// server is asked: the address is wrong, and only a command line that was understood gets as far as that.
+// Types each command and option that the tables can suggest, with example words in place of ID and the like. The
+// server's address is invalid, so that a command that is understood fails with an error about the address.
 TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
   Write("job.yaml", kGoodJob);
   const std::string nowhere = "AMPD_ADDRESS=no/where";
@@ -637,7 +637,7 @@ TEST_F(ForeignWordsTest, HelpOnAVerbOrAPlural_IsThatOfTheCommand) {
   }
 }
 
-// If two rows have the same words, the second is never used, unless they are one row with two answers.
+// A row may have two answers, and thus two entries with the same words. Such an entry of another row is never used.
 TEST(ForeignWordList, HasEachWordingOnce) {
   std::map<std::string, std::string> rows;  // by wording
   for (const ForeignWord& word : ForeignWords()) {

@@ -43,8 +43,8 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Adds two nodes to the model, and the entry "twin" that describes their dtypes: a cast of the logits to a dtype that
-// the model requests ("meant"), and a factor of ones whose dtype follows that of other values ("follows").
+// Adds to the model a cast of the logits to a dtype that the model requests, and a multiplication by ones whose dtype
+// follows that of other values. The entry "twin" describes both: the cast as "meant", the ones as "follows".
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

@@ -52,7 +52,7 @@ TEST(EncodePng, TheSamePixels_AreTheSameBytes) {
   EXPECT_EQ(EncodePng(Noise(20, 20, 3), kPlenty).value(), EncodePng(Noise(20, 20, 3), kPlenty).value());
 }
 
-// The size limits are chosen so that writing fails in the header, in the pixels and at the end.
+// Tries every size limit below the file's size, so that writing fails in the header, in the pixels and at the end.
 TEST(EncodePng, AFileThatWouldBeLarger_IsRefusedWhereverItIsFull) {
   const Raster raster = Noise(24, 24, 3);
   const size_t size = EncodePng(raster, kPlenty)->size();

@@ -242,8 +242,9 @@ TEST(TrainedPrograms, AreCountableUpToWhatAnyMachineHas) {
   EXPECT_FALSE(alone.AreCountable(std::numeric_limits<int64_t>::max()));
 }
 
-// ChooseSegments selects the blocks to recompute in the backward pass. If the budget is exactly the memory needed when
-// the first k blocks are recomputed, it selects these. If the budget is one byte smaller, it selects k + 1 blocks.
+// ChooseSegments selects the blocks whose values the backward pass recomputes. If the budget is exactly the memory that
+// is needed when the first k blocks are recomputed, it must select these. If the budget is too small even with all
+// blocks recomputed, it must select all and report that they do not fit.
 TEST(ChooseSegments, TakesAsFewBlocksAsTheBudgetNeeds) {
   const graph::Graph gpt =
       models::BuildGpt({.num_layers = 4, .width = 32, .num_heads = 2, .vocabulary = 64, .sequence_length = 16}).value();

@@ -128,8 +128,8 @@ TEST(CheckWorker, AnAgentIsOnlyTheWorkersThatItsPatternMatches) {
 const Rule& CancelRule() { return *FindRule("ampd.v1.JobService/CancelJob"); }
 const Rule& GetRule() { return *FindRule("ampd.v1.JobService/GetJob"); }
 
-// The view that an identity has of a tenant's jobs: whether it sees them, and the reasons with which it is refused when
-// it cancels a job of Alice and a job of Bob (empty: not refused).
+// What an identity may do with a tenant's jobs: whether it sees them, and why it may not cancel a job of Alice (`own`)
+// or a job of Bob (`others`); empty: it may.
 struct View {
   bool sees = false;
   std::string own;

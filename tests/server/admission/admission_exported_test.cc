@@ -1,4 +1,4 @@
-// Tests how admission checks jobs that train an exported model, which was uploaded and which the server has read.
+// Tests how admission checks jobs that train an uploaded, exported model that the server has read.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -312,7 +312,7 @@ TEST(AdmitExported, EarlyStoppingByAnAccuracyNeedsAHeadThatHasOne) {
   EXPECT_THAT(Wrong(WithProbabilities(), with("head: OWN_LOSS", "EVAL_ACCURACY")), ElementsAre(refused));
   EXPECT_TRUE(Admitted(WithProbabilities(), with("head: OWN_LOSS", "EVAL_LOSS")).ok());
   EXPECT_TRUE(Admitted(Net(), with("", "EVAL_ACCURACY")).ok()) << "the head CLASSIFICATION is found by the output";
-  // The server cannot read the file, but the job names the head.
+  // The model is a file that only the worker can read. The job names the head, so the server still refuses it.
   v1::JobSpec unread = with("head: OWN_LOSS", "EVAL_ACCURACY");
   unread.mutable_model()->mutable_exported()->set_artifact("");
   unread.mutable_model()->mutable_exported()->set_path("models/net.pt2");

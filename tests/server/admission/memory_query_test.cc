@@ -203,8 +203,8 @@ TEST(AnswerMemoryQuery, AnEvaluationOfManySamplesCounts) {
   EXPECT_GT(large.total_bytes(), none.total_bytes() + int64_t{5000} * 4 * 30);
 }
 
-// The elements of the parameters that tests/graph/exported/exported_net.h trains, and of the tensors that it only
-// keeps: running statistics, a frozen bias and a parameter that nothing reads.
+// The numbers of elements in the parameters that the network of tests/graph/exported/exported_net.h trains, and in the
+// tensors that it only keeps: running statistics, a frozen bias and a parameter that nothing reads.
 constexpr int64_t kExportedTrained = 8 * 27 + 2 * 8 + 32 * 512 + 2 * (32 * 32 + 32) + 10 * 32 + 10;
 constexpr int64_t kExportedKept = 2 * 2 * 8 + 32 + 3;
 
@@ -326,8 +326,8 @@ TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
                                                             &request));
   constexpr int64_t kGenerator = 8 * 8 * 7 * 7 + 2 * 8 + 8 * 4 * 16 + 2 * 4 + 4 * 16;
   constexpr int64_t kDiscriminator = 4 * 16 + 4 * 8 * 16 + 2 * 8 + 8 * 7 * 7;
-  // Running statistics are counted once per loss that updates them. One loss updates the generator's, both losses
-  // update the discriminator's.
+  // Running statistics are counted once, and once more for each loss that updates them: one loss updates the
+  // generator's, both losses update the discriminator's.
   constexpr int64_t kStatistics = 2 * (2 * 8 + 2 * 4) + 3 * 2 * 8;
   const auto fp32 = Answer(request).candidates(0);
   EXPECT_EQ(fp32.optimizer_bytes(), 8 * (kGenerator + kDiscriminator));

@@ -172,7 +172,7 @@ class SpecWalk {
         facts.defaults.insert(*value);
       }
       facts.accepts_zero = facts.accepts_zero || AcceptsZero(field, below, locate);
-      // Setting one member of a oneof would clear the other.
+      // Setting this field would clear the member of its oneof that is set.
       const bool is_another =
           field.real_containing_oneof() != nullptr && !message.GetReflection()->HasField(message, &field);
       if (IsNumber(field) && !is_another) {

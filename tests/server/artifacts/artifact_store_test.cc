@@ -109,7 +109,7 @@ class ArtifactStoreTest : public testing::Test {
     ASSERT_TRUE(begun.ok()) << begun.status();
     ASSERT_TRUE(begun->upload->Append(std::string_view(content).substr(begin, end - begin)).ok());
   }
-  // Returns how much of a content the store has: "7" for a part of 7 bytes, or "whole".
+  // Returns how much of the content the store has: "7" for a part of 7 bytes, or "whole".
   std::string Received(const std::string& content) {
     auto upload = store_->GetUpload(tenant_, Sha256Hex(content));
     return !upload.ok()             ? Told(upload.status())
@@ -581,8 +581,8 @@ TEST_F(ArtifactStoreTest, OpenKeepsWhatCameOfAContentWhoseFileWasTakenAway) {
   EXPECT_EQ(Received("taken away"), "10");
 }
 
-// The digest of a content must not be enough to learn from the store whether another tenant has the content, nor to
-// download it.
+// The digest of an upload's content must not be enough to learn from the store whether another tenant has the content,
+// nor to download it.
 TEST_F(ArtifactStoreTest, TenantsUploadForThemselves_AndContentsAreStoredOnce) {
   ASSERT_TRUE(Upload("content").ok());
   UploadPart("begun", 0, 3);

@@ -181,7 +181,7 @@ TEST_F(BackupTest, ServerThatIsStopped_IsBackedUpToo) {
   EXPECT_EQ(restored.GetJob(id).state(), v1::Job::SUCCEEDED);
 }
 
-// The backup passes each of its steps to `before_step`, which lets one of them fail.
+// Backup calls a function at each of its steps. Here, this function lets one step fail.
 TEST_F(BackupTest, BackupThatFailsAtAnyStep_LeavesNothing) {
   ScriptedWorker worker(&server_, "w1");
   RunJob(&worker);

@@ -86,8 +86,8 @@ TEST_F(JobCommandsTest, LossScaleOrder_LeavesInForceWhatItDoesNotSet) {
   ScriptedWorker worker("w1");
   const std::string id = CreateIdOf("fp16");
   StartOn(worker, id);
-  // Sends a loss scale order. Returns the orders that the worker then gets, as "<number>: <fields>": the newest order
-  // and, if a part of an earlier order still applies, that one before it.
+  // Sends a loss scale order. Returns the settings that the worker then gets, in protobuf's text format: each setting
+  // with the number of the order that set it, and the number of the newest order.
   const auto after = [&](std::optional<double> scale, std::optional<int> growth_interval) {
     v1::UpdateJobRequest request;
     request.set_id(id);

@@ -310,8 +310,8 @@ TEST(JournalReserve, DiskThatStaysFull_FailsTheAppendAndKeepsItsReason) {
   EXPECT_FALSE(fs::exists(folder.path() + "/reserve"));
 }
 
-// How a child process ended that commits pairs of jobs until a call fails: its wait status and its output ("ack <job>"
-// lines, and the ledger's last messages).
+// A child process commits pairs of jobs until a call fails. This is how it ended: its wait status and its output ("ack
+// <job>" lines, and the ledger's last messages).
 struct Ending {
   int wait_status = 0;
   std::string said;

@@ -48,7 +48,7 @@ v1::Job JobOf(const std::string& tenant) {
   return job;
 }
 
-// Returns a progress in which every optional value is set.
+// Returns the progress of a job, with every optional value set.
 ProgressBoard::Entry ProgressOf(const std::string& tenant) {
   ProgressBoard::Entry entry;
   v1::Progress& progress = entry.progress;

@@ -31,7 +31,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A server on which the user of this test has the given role, or no role. Nobody is an admin because of its uid.
+// A server on which the user of this test has the given role, or no role. No uid makes a user an admin on this server.
 class SocketServer {
  public:
   explicit SocketServer(std::optional<Role> role)

@@ -39,7 +39,7 @@ v1::CreateJobRequest RequestFor(const std::string& tenant, const std::string& na
   return request;
 }
 
-// Uploads a content and returns the artifact.
+// Uploads the content and returns the artifact.
 absl::StatusOr<v1::Artifact> Upload(ServerAccess& as, const std::string& content, const std::string& tenant = "") {
   v1::UploadArtifactRequest request;
   request.set_sha256(Sha256Hex(content));

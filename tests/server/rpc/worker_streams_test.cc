@@ -13,8 +13,8 @@ class QuietStream final : public WorkerStream {
   void End(bool /*replaced*/) override {}
 };
 
-// Counts the objects whose memory was not released. The memory also stays allocated while a weak pointer to the object
-// exists.
+// An allocator that counts the blocks that are allocated now. The block of an object stays allocated while a weak
+// pointer to the object exists.
 template <typename T>
 struct CountingAllocator {
   using value_type = T;

@@ -33,11 +33,9 @@ class Cluster {
   explicit Cluster(uint64_t seed) : random_(seed) {}
 
   void Change();
-  // Returns two decisions that must be equal: that of the placement table, and that of a new table with the same
-  // records.
+  // Returns the decision of the placement table, and that of a new table with the same records. Both must be equal.
   std::pair<std::string, std::string> Decide();
-  // Returns two contents that must be equal: that of the placement table, and that of a new table with the same
-  // records.
+  // Returns the content of the placement table, and that of a new table with the same records. Both must be equal.
   std::pair<std::string, std::string> Known() const { return {Show(table_), Show(FillTable(state_, live_))}; }
   int num_placed() const { return num_placed_; }
 

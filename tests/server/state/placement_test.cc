@@ -45,7 +45,7 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
-  // Changes a worker of AddWorker: it then serves only these tenants, and some data roots are only for some tenants.
+  // Changes a worker of AddWorker: it serves only `tenants`, and each of `data_roots` is only for the tenants listed.
   void LimitWorker(const std::string& name, const std::vector<std::string>& tenants,
                    const std::map<std::string, std::vector<std::string>>& data_roots) {
     internal::Update update = make.New();
@@ -60,7 +60,7 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
-  // Moves the job to the tenant, by replacing it by a job with the same spec.
+  // Moves the job to the tenant, by changing a snapshot of the state and loading it.
   void SetTenant(const std::string& job, const std::string& tenant) {
     internal::Snapshot snapshot = state.ToSnapshot(0);
     for (internal::JobRecord& record : *snapshot.mutable_jobs()) {
