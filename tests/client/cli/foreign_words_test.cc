@@ -637,7 +637,7 @@ TEST_F(ForeignWordsTest, HelpOnAVerbOrAPlural_IsThatOfTheCommand) {
   }
 }
 
-// A row may have two answers, and thus two entries with the same words. Such an entry of another row is never used.
+// If two rows had the same words, the second would never be used. (One row may have two answers, thus two entries.)
 TEST(ForeignWordList, HasEachWordingOnce) {
   std::map<std::string, std::string> rows;  // by wording
   for (const ForeignWord& word : ForeignWords()) {

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kWidth = 128;
 constexpr int64_t kWeight = kWidth * kWidth;
 
-// Of these four layers, the two in the middle compute in FP8 under the FP8 presets: the first of them runs twice, the
+// Builds four layers. The two in the middle compute in FP8 under the FP8 presets: the first of them runs twice, the
 // second has a weight that is stored transposed. `num_more` further layers in FP8 follow these two.
 graph::Graph Model(int num_more = 0) {
   graph::GraphBuilder b("layers");
