@@ -23,7 +23,7 @@ namespace ampd::server {
 class FaultyVfs {
  public:
   enum class Fault {
-    kIo,    // Calls fail with their kind of SQLITE_IOERR, an open with SQLITE_CANTOPEN.
+    kIo,    // Each call fails with its kind of SQLITE_IOERR, but an open with SQLITE_CANTOPEN.
     kFull,  // Writes fail with SQLITE_FULL, shared memory with SQLITE_IOERR_SHMSIZE; other calls work.
   };
   // Which of the unsynced changes survive a power cut.

@@ -40,7 +40,7 @@ class FakeJobs final : public v1::JobService::Service {
     int refuse_creates = 0;         // how many creates store the job, but answer UNAVAILABLE as if the answer were lost
     int unavailable_gets = 0;       // how many calls of GetJob answer UNAVAILABLE, as if the server restarted
     int unavailable_streams = 0;    // how many calls of WatchJob and TailLogs answer UNAVAILABLE
-    int unavailable_after_log = 0;  // how many of these calls answer UNAVAILABLE after a log of `attempt_logs` was sent
+    int unavailable_after_log = 0;  // how many streams answer UNAVAILABLE after a log of `attempt_logs` was sent
     int cut_watch_after = 0;        // number of messages after which a watch ends with the code `away`; 0: no limit
     int num_cuts = 0;               // number of watches that ended because of cut_watch_after
     // The code with which cut watches end. gRPC itself uses CANCELLED when a server drops a call during its shutdown.

@@ -222,7 +222,7 @@ TEST(CheckWorkersTenants, AnOperatorChangesWorkersThatServeNoOtherTenant) {
   EXPECT_TRUE(CheckWorkersTenants(Somebody(Role::kAdmin), "w1", Tenants({"nlp"})).ok());
 }
 
-// The page docs/access-table.md lists what each role may call.
+// The table in docs/access-table.md must equal the rules in the code.
 TEST(Rules, ThePage_EqualsTheTable) {
   std::string page =
       "# What each role may call\n\n<!-- Made from server/access/rules.cc by server_access_test with "

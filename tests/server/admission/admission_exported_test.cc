@@ -245,8 +245,8 @@ TEST(AdmitExported, AnOpThatNoGpuComputesDeterministicallyIsRefusedUnlessTheJobA
   EXPECT_TRUE(constant->train().deterministic()) << "the default is recorded in the job";
 }
 
-// The model's norm uses the statistics of the batch in evaluation, too. The last batch of an evaluation has a single
-// sample, so each channel has only one value.
+// The model's norm uses the statistics of the batch in evaluation, too. If the last batch of an evaluation has only one
+// sample, each channel has only one value, so the job must be refused.
 TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   json model = Net();
   graph::AddParameter(model, "p_scale2", "last.weight", {10});

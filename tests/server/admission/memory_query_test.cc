@@ -315,8 +315,8 @@ TEST(AnswerMemoryQuery, AWrongSpecOrSizeIsRefused) {
   EXPECT_THAT(AnswerMemoryQuery({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// The GAN has 1 x 28 x 28 images and 8 noise values. Both networks have weights, moments and gradients; a step's input
-// is the images and the noise.
+// The GAN makes images of 1 x 28 x 28 from 8 noise values each. Both networks have weights, moments and gradients; a
+// step's input is the images and the noise.
 TEST(AnswerMemoryQuery, BothNetworksOfAGanCount) {
   v1::EstimateJobRequest request;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(

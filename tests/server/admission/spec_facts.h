@@ -30,7 +30,7 @@ class ProtoComments {
 struct FieldFacts {
   std::set<std::string> defaults;     // What admission fills in for the field: several if it depends on other fields.
   std::set<std::string> limits;       // Texts such as "1 to 1000"; empty: every value is accepted.
-  std::optional<double> least, most;  // The limits as numbers, if all texts agree and have them.
+  std::optional<double> least, most;  // The limits as numbers, if `limits` is one range of numbers.
   bool least_is_open = false;         // `least` itself is not accepted.
   bool most_is_open = false;
   // Whether admission accepts 0, an empty text or an empty list. It can't distinguish these from a field that is not

@@ -445,7 +445,7 @@ TEST_F(ArtifactStoreTest, ListsNewestFirstPageByPage) {
       names.push_back(artifact.name());
     }
     request.set_page_token(page->next_page_token());
-    // The token contains a time. A count instead would reveal how much other tenants upload.
+    // The page token contains a time. A count instead would reveal how much other tenants upload.
     int64_t time = 0;
     EXPECT_TRUE(request.page_token().empty() ||
                 (absl::SimpleAtoi(request.page_token(), &time) && time >= absl::ToUnixMicros(clock_.Now())));

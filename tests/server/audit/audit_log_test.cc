@@ -82,7 +82,7 @@ TEST_F(AuditLogTest, TheNewestThatAreAskedForAreListed) {
   EXPECT_EQ(ReasonOf(log->List(request).status()), "INVALID_FIELDS");
 }
 
-// A server of ampd 0.1 skips lines with unknown fields. A separate line for the trace keeps the entry readable for it.
+// A server of ampd 0.1 skips lines with unknown fields. It can read the entry, because the trace is in another line.
 TEST_F(AuditLogTest, TheTraceOfAnEntry_IsInALineOfItsOwn) {
   {
     const auto log = Open();

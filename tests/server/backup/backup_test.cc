@@ -291,7 +291,7 @@ TEST_F(BackupTest, EveryDamagedFile_IsFoundBeforeTheServerIsRestored) {
       all_damaged.back()[content.size() / 2] ^= 1;
     }
     for (const std::string& damaged : all_damaged) {
-      fs::remove(path);  // An artifact's file is also linked in the data directory.
+      fs::remove(path);  // An artifact's file is a hard link to that in the data directory.
       ASSERT_TRUE(WriteFileAtomically(path, damaged).ok());
       const absl::Status refused = Restore().status();
       EXPECT_EQ(ReasonOf(refused), "BACKUP_DAMAGED") << file.path;

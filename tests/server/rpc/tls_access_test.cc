@@ -220,9 +220,9 @@ TEST(TlsAccess, WhileCertificatesAreReplaced_NoStreamBreaksAndNoCallFails) {
   std::atomic<int> num_calls = 0;
   std::thread caller([&] {
     while (!done) {
-      // Each call makes its own connection, and so its own handshake. The client's certificate is never replaced.
-      // Otherwise a client that begins between the replacement of its key and that of its certificate would find a pair
-      // that does not match.
+      // Each call makes its own connection, and so its own handshake. The test never replaces this client's files: a
+      // client that reads them between the replacement of its key and that of its certificate would get a pair that
+      // does not match.
       const auto caller = WhoIs(*steady);
       EXPECT_TRUE(caller.ok()) << caller.status();
       ++num_calls;

@@ -47,7 +47,7 @@ class StoreOnDisk {
   void Close() { store_.reset(); }
   std::string path() const { return folder_.Path("metrics.db"); }
 
-  // Appends the batch and waits until it is durable. Returns the stored sequence.
+  // Appends the batch and waits until it is durable. Returns up to which sequence the attempt's telemetry is stored.
   absl::StatusOr<uint64_t> Append(int32_t attempt, v1::TelemetryBatch batch, int64_t from_step = 0,
                                   const std::string& job = "j");
   absl::StatusOr<uint64_t> Skip(int32_t attempt, uint64_t first, uint64_t last, int64_t from_step = 0);
