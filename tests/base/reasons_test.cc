@@ -15,28 +15,32 @@ namespace {
 const std::map<MetBy, std::string> kGroups = {
     {MetBy::kCaller,
      "## Answers of calls\n\n"
-     "Every client of the API can get these. `ampctl` prints the reason in brackets after the message."},
+     "A call of the API can fail with one of the following errors. `ampctl` prints the reason in brackets after\n"
+     "the message."},
     {MetBy::kModel,
      "## Models and policies\n\n"
-     "`ampctl policy show` can end with one of these. At submit the same message is one of the violations\n"
-     "of INVALID_FIELDS. If only the worker can find the problem, the job ends with SPEC_ERROR or\n"
-     "DATA_ERROR."},
+     "If a model or a precision policy cannot be used, `ampctl policy show` fails with one of the following errors.\n"
+     "A submit then fails with INVALID_FIELDS, and the message of the error is one of the listed violations. If only\n"
+     "the worker can find the problem, the job ends with SPEC_ERROR or DATA_ERROR."},
     {MetBy::kOutcome,
      "## Why an attempt or a job ended\n\n"
-     "The reasons of `v1.Reason`, which `ampctl job show` prints. \"Retried\" means: from the newest\n"
-     "checkpoint, up to `max_retries` times. Clients treat a reason that they do not know as INTERNAL."},
+     "`ampctl job show` prints why an attempt or a job ended, as one of the following reasons (`v1.Reason`). If a job\n"
+     "is retried, it continues from its newest checkpoint; this happens up to `max_retries` times. Clients treat a\n"
+     "reason that they do not know as INTERNAL."},
     {MetBy::kCommandLine,
      "## ampctl by itself\n\n"
-     "`ampctl` prints these without asking a server."},
+     "`ampctl` finds the following errors itself, without asking a server."},
     {MetBy::kOperator,
      "## Starting a server or a worker\n\n"
-     "The program prints the message and ends with an exit code ([exit-codes.md](exit-codes.md))."},
+     "If `ampd-server` or `ampd-worker` cannot start, or cannot continue, it prints the message of one of the\n"
+     "following errors and ends with an exit code ([exit-codes.md](exit-codes.md))."},
     {MetBy::kWorker,
      "## Answers to workers\n\n"
-     "The agent logs the message and connects again. You meet these if you write a worker of your own."},
+     "The server sends the following errors to workers. The worker's agent logs the message and connects again. You\n"
+     "need to know these errors if you write a worker of your own."},
     {MetBy::kDeveloper,
      "## Inside one program\n\n"
-     "These stay inside ampd, and show only in a log line or in the message of an outcome."},
+     "The following errors stay inside ampd: users see them only in log lines and in the messages of outcomes."},
 };
 
 std::string CodesOf(const ReasonRow& row) { return std::regex_replace(std::string(row.codes), std::regex(" "), ", "); }
