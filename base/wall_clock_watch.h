@@ -44,7 +44,8 @@ class WallClockWatch {
   const Clock* const clock_;
   mutable absl::Mutex mutex_;
   absl::Duration offset_ ABSL_GUARDED_BY(mutex_);  // The wall clock minus the boot clock.
-  // The wall clock counts as steady from this time since boot on. Minus infinity: from the start.
+  // IsSteady() is false until this time since boot. Minus infinity if the wall clock has given no reason for doubt so
+  // far.
   absl::Duration steady_from_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
 };
 

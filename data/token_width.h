@@ -8,9 +8,10 @@
 
 namespace ampd::data {
 
-// The number of bytes per token in a file without a header, derived from the numbers in the file.
+// The number of bytes per token in a file that has tokens only, and no header that states the number. WidthOfTokens
+// derives it from the size and the content of the file.
 struct TokenWidth {
-  int64_t token_bytes = 0;  // 2 or 4; 0 if the content leaves it open.
+  int64_t token_bytes = 0;  // 2 or 4; 0 if the size and the content of the file leave it open.
   std::string why;          // For messages: how the width was found, or why not.
 };
 

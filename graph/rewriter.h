@@ -36,8 +36,8 @@ class Rewriter {
   ValueId Emit(Node node, std::string_view output_name, TensorType type);
   // Adds a value that a later node defines. The name gets a suffix if it is already used.
   ValueId AddValue(std::string_view name, TensorType type) { return target_.AddValue(name, std::move(type)); }
-  // Replaces `from` by `to` in every later node and in the graph's outputs. Also replaces values that an earlier
-  // ReplaceUses replaced by `from`.
+  // Replaces `from` by `to` in every later node and in the graph's outputs. If an earlier call replaced a value by
+  // `from`, that value is replaced by `to` from now on.
   void ReplaceUses(ValueId from, ValueId to);
   // Returns the value that currently replaces `value`, a value of the source.
   ValueId Resolve(ValueId value) const;

@@ -31,10 +31,10 @@ absl::Status CheckBatch(const v1::TelemetryBatch& batch);
 // than those of `to`.
 void AppendBatch(const v1::TelemetryBatch& from, v1::TelemetryBatch* to);
 
-// Returns the records of `batch` whose sequence numbers follow `stored` without a gap. Leaves out generated samples,
-// although their sequence numbers count. Sets `last` to the last of these sequence numbers, or to `stored` if no record
-// follows it. Does not set Event.sequence, because the metric store sets it to the event's position in the job's
-// history.
+// Returns the records of `batch` with the sequence numbers `stored` + 1, `stored` + 2 and so on, up to the first number
+// that no record has. Generated samples are counted as records but not returned. Sets `last` to the last of these
+// sequence numbers, or to `stored` if no record has the number `stored` + 1. Does not set Event.sequence: the metric
+// store sets it to the event's position in the job's history.
 v1::TelemetryBatch ContiguousPart(const v1::TelemetryBatch& batch, uint64_t stored, uint64_t* last);
 
 // The smallest sequence number of the batch's metric points. REQUIRES: the batch has metric points, and neither events

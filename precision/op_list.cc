@@ -32,8 +32,9 @@ OpClass ClassInTorchCpu(const OpRow& row) {
   if (IsLoss(row.op)) {
     return OpClass::kFp32;
   }
-  // torch.autocast's CPU list has no entry for the generic convolution and the GRU, so their results have their input's
-  // format. Autocast still lowers the products inside a GRU. An LSTM runs in an op of oneDNN, which is on the list.
+  // The generic convolution and the GRU are not on torch.autocast's list for CPUs, so autocast does not convert their
+  // inputs, and their results have the format of their inputs. (But autocast lowers the products that a GRU consists
+  // of, because these are on the list.) An LSTM runs in an op of oneDNN, which is on the list.
   const bool unlisted =
       IsOneOf(row.op, {"aten.convolution.default", "aten.gru.input"}) || row.op_class == OpClass::kFp32;
   return unlisted ? OpClass::kAsInput : row.op_class;

@@ -71,7 +71,8 @@ void PrintFailure(const ampd::server::ServerConfig& config, const absl::Status& 
   }
 }
 
-// Waits for the first reason to stop. Thread-safe.
+// Why the process stops. Any thread may call Begin with a reason, and only the first reason counts. AwaitFor waits for
+// it. Thread-safe.
 class Leaving {
  public:
   // Begins to stop the process; `why` is OK if the stop was requested. Returns false if stopping has already begun.

@@ -30,14 +30,16 @@ Words Behind(const Words& typed, size_t num) {
   return Words(typed.begin() + static_cast<std::ptrdiff_t>(std::min(num, typed.size())), typed.end());
 }
 
-// Advice on the typed words, and how many of them the table's entry consists of; 0: no entry fits.
+// The advice of a table of foreign words. `num_words` says how many of the typed words, from the first one on, are the
+// fixed words of the table's entry; 0 if no entry fits the typed words.
 struct Advice {
   std::string text;
   size_t num_words = 0;
 };
 
-// Returns the advice to type `text`, which is a call of `command`, with the user's own words in `rest`. The advice
-// begins with `intro`, which says what the command does.
+// Returns the advice to type `text`, a call of `command`. In it, names from `rest`, which has the user's own words,
+// replace the placeholders, and options from `rest` are appended. The advice begins with `intro`, which says what the
+// command does. If the user meant several jobs, returns the answer of CallsForSeveralJobs instead.
 std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
                    const Words& rest) {
   const std::string several = CallsForSeveralJobs(root, command, text, rest);
@@ -200,7 +202,7 @@ bool HelpOfOther(const CLI::App& root, const Words& words) {
 std::string OfOwnCommand(const CLI::App& root, const Words& typed) {
   const ReadWords read = Read(root, typed);
   if (!typed.empty() && typed[0] == "help" && HelpOfOther(root, Behind(typed, 1))) {
-    return "to see the help on commands; its topics are exit-codes, job-file and environment: ampctl help";
+    return "to see the help on a command, or on a topic (exit-codes, job-file or environment): ampctl help";
   }
   if (read.command == &root) {
     return "";

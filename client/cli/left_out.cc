@@ -86,8 +86,7 @@ constexpr struct {
     {"get|describe|list|top", "-o|--output", kAboutTemplates, IsTemplate},
     {"get|list|run", "--template|--jq", kAboutTemplates},
     {"get|list|top", "--sort-by", kAboutOrder, IsOtherOrder},
-    {"get", "--field-selector", "a filter of ampctl has the columns that ampctl job list --help names",
-     IsOtherSelector},
+    {"get", "--field-selector", "a filter may use the columns that ampctl job list --help names", IsOtherSelector},
     {"wait", "--for", "ampctl job wait waits for RUNNING, PAUSED (--for) or the end of a job",
      [](const std::string& value) {
        const std::string state = absl::AsciiStrToLower(value.substr(value.rfind('=') + 1));

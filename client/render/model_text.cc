@@ -91,7 +91,7 @@ std::string ReadAsText(const v1::ModelOutput& output) {
   }
   const bool is_loss = output.head() == v1::ExportedModelSpec::OWN_LOSS || output.head() == v1::ExportedModelSpec::GAN;
   const bool are_numbers = output.head() == v1::ExportedModelSpec::REGRESSION;
-  return is_loss ? "used as the loss" : are_numbers ? "used as the predictions" : "used as the logits";
+  return absl::StrCat("this output is used as the ", is_loss ? "loss" : are_numbers ? "predictions" : "logits");
 }
 
 std::string OutputsText(const v1::ModelFile& file, const ModelTextOptions& options) {

@@ -22,7 +22,8 @@ namespace ampd::client {
 std::string ToJson(const google::protobuf::Message& message, bool indented);
 std::string ToYaml(const google::protobuf::Message& message);
 
-// Returns the options for texts about jobs that fit the session's terminal and options.
+// Returns how to write texts about jobs and checkpoints in this session: the current time (for ages), the local time
+// zone, the colours of stdout, and whether to add the details of -o wide.
 JobTextOptions TextOptionsOf(const Session& session);
 
 // Prints rows as CSV, without their headings if --no-headers is given.

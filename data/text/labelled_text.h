@@ -39,10 +39,13 @@ struct LabelledTextSummary {
   TableFormat table;  // The detected format, if the file is a table.
 };
 
-// Writes a file for the data source `jsonl`: one object {"input_ids": [...], "label": n} per line. After an error there
-// is no new file at `destination`. Errors: INVALID_ARGUMENT if prefix and suffix leave no space for text within
-// max_length; DATA_LOSS, naming the line, if a line is malformed, has a column or a key twice, has no token, or has too
-// many tokens for a job; ALREADY_EXISTS.
+// Tokenizes the texts of a file and writes them to `destination`, for the data source `jsonl`. The new file has one
+// line per text: {"input_ids": [...], "label": n}, with the text's tokens and label. After an error, `destination` is
+// as it was before the call. Errors:
+// * INVALID_ARGUMENT: prefix and suffix leave no space for text within max_length.
+// * DATA_LOSS: a line is malformed, has a column or a key twice, has no token, or has too many tokens for a job. The
+//   message names the line.
+// * ALREADY_EXISTS: `destination` exists, and `replace` is false.
 absl::StatusOr<LabelledTextSummary> WriteLabelledText(const LabelledTextOptions& options, Tokenizer& tokenizer);
 
 }  // namespace ampd::text

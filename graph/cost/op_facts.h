@@ -11,8 +11,10 @@
 // ampd's own ops it is, and which tensors it saves for its backward pass.
 namespace ampd::graph {
 
-// Returns the facts about a node's op in the form of a row of the op table. Some of ampd's own ops have rows of their
-// own, which the table lacks. For every other op of ampd, returns the row of the ATen op that it replaces.
+// Returns the facts about a node's op, as a row of the op table. For an ATen op, this is the op's row in the table.
+// The table has no rows for ampd's own ops. For these, the function returns:
+// * "ampd.linear_fp8", and ampd's cross-entropies and layer norms: a row that op_facts.cc defines.
+// * Every other op of ampd: the row of the ATen op that it replaces.
 const OpRow* RowOf(const Node& node);
 
 // Whether the op computes in fp32 copies of its arguments, as estimated for a CPU. This holds for the "_wide" ops,

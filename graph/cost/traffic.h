@@ -13,8 +13,9 @@ struct StepTraffic {
   int64_t total() const { return forward_bytes + backward_bytes; }
 };
 
-// Estimates one forward and backward pass on a GPU, without the optimizer. In general, each kernel reads its arguments
-// once and writes its results once, and nothing stays in a cache between two kernels. The exceptions are:
+// Estimates the bytes that one forward and backward pass moves on a GPU, without the optimizer. In general, each kernel
+// reads its arguments once and writes its results once, and nothing stays in a cache between two kernels. The
+// exceptions are:
 //
 //   * a result that is a view of an argument moves nothing,
 //   * a matrix product or convolution reads the gradient of its result once for each gradient that it computes,

@@ -26,9 +26,11 @@ inline constexpr char kEvalConstants[] = "eval_constants";
 // as the program's own. Returns the same errors as ReadExportedModel. REQUIRES: both tables are valid JSON.
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
-// Makes the evaluation program read its own constants: adds them to the model's state under their new names, and
-// renames the program's inputs accordingly. `json`: the table that OwnConstants returned for the model's file. Errors
-// go to the cursor's status. REQUIRES: the model has an evaluation program, and the model's state has been read.
+// Makes the evaluation program read its own constants. Without this call it would read the training program's constants
+// of the same names. Adds those of its own constants that it reads to the model's state, under the names "<name>@eval",
+// and gives these names to its inputs. `json`: the table of constants that OwnConstants returned for the model's file.
+// An error is put into the status of `json`. REQUIRES: the model has an evaluation program, and the model's state has
+// been read.
 void UseOwnConstants(const JsonCursor& json, ExportedModel& model);
 
 // The evaluation program's constant inputs that the training program does not have.

@@ -260,8 +260,8 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
 
 namespace {
 
-// Checks two kinds of sizes against one limit: the bytes of all tensors together in a worker's memory, and, for each
-// tensor, the bytes read from its entry.
+// Returns an error if all tensors together, or the part of an entry that one tensor reads, have more bytes than both
+// kFreeStoredBytes and kMaxUnpacking times `archive_bytes`, so that a small archive cannot fill a worker's memory.
 absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
   const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
   int64_t total = 0;
@@ -383,8 +383,7 @@ absl::Status VerifyContent(const ZipArchive& archive, const ExportedModel& model
       continue;  // The tensors of this entry are empty.
     }
     AMPD_ASSIGN_OR_RETURN(ZipEntry entry, archive.OpenEntry(*index));
-    // Reads one byte more than needed. If the entry has no more bytes, this read reaches its end, where the checksum is
-    // verified.
+    // Reads one byte more than needed, because the checksum is verified at the end of an entry.
     for (int64_t left = num_bytes + 1; left > 0;) {
       const size_t wanted = std::min(chunk.size(), static_cast<size_t>(left));
       const auto count = entry.Read(chunk.data(), wanted);

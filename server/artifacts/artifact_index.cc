@@ -65,7 +65,8 @@ absl::Status ForEachRow(SqliteStatement& statement, Take take) {
   }
 }
 
-// Returns the tenants in the form of parameter 4 of AMPD_OF_TENANTS. Tenant names need no escapes in JSON.
+// Returns the names of the tenants as a JSON list of strings, or an empty string for all tenants. AMPD_OF_TENANTS takes
+// this text as parameter 4. Tenant names need no escapes in JSON.
 std::string ListOf(const Tenants& tenants) {
   return tenants.all()     ? ""
          : tenants.empty() ? "[]"

@@ -163,7 +163,8 @@ class ArtifactStore {
     std::set<std::string> file_names;
   };
   absl::Status RecoverFile(const std::string& file_name, const Found& found);
-  // If the file of an entry of `contents` is gone, removes the entry, and all names of the file from the index.
+  // Looks for the file of each entry of `contents`. If a file no longer exists, removes its entry from `contents`, and
+  // all its names from the index.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Returns the free space on the disk.

@@ -10,7 +10,9 @@
 
 namespace ampd {
 
-// A new folder with files that a test writes, such as those of /proc and /sys. It is deleted at the end of the test.
+// A new temporary folder that stands in for the root folder "/" in a test. For example, the test writes its own version
+// of /proc/self/cgroup, and passes root() to code that reads root() + "/proc/self/cgroup". The destructor deletes the
+// folder.
 class WrittenFiles {
  public:
   WrittenFiles() : root_(testing::TempDir() + "/" + RandomId(SystemRandom(), 12)) {}

@@ -267,10 +267,10 @@ std::unique_ptr<amp::Engine> EngineOf(const Case& example, const v1::PrecisionPo
   return engine;
 }
 
-// The list has some published models only as small configurations. In their published sizes, the last norms compute
-// statistics of only four numbers, so a difference in the last bit changes the training within 20 steps. That happens
-// even between PyTorch's own two forms of AdamW. The rates and epsilons are explained at SETTINGS in
-// oracle_exported.py.
+// Some published models are tested here only in a smaller configuration: those named small_. In the published
+// configuration, their last norms compute a mean and a variance from only four numbers. There a difference in the last
+// bit changes the training within 20 steps, even between PyTorch's own two implementations of AdamW. So ampd could not
+// be compared with PyTorch. SETTINGS in oracle_exported.py explains the learning rates and epsilons.
 class ExportedTraining : public ExportedParity {};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedTraining,
                          testing::ValuesIn(Everyday({"mlp",

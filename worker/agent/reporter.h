@@ -57,8 +57,8 @@ class Reporter {
   void Send(v1::WorkerReport content, absl::Duration now);
 
   bool is_attached() const { return is_attached_; }
-  // Send time of the newest report, since boot. A directive contains the send time of the report that it answers. If
-  // a directive has a later time than this one, it answers a report of another agent.
+  // The time since boot at which the newest report was sent. A directive contains the send time of the report that it
+  // answers. If that time is later than this one, the directive answers a report that this agent has not sent.
   int64_t last_send_boottime_nanos() const { return last_send_boottime_nanos_; }
   // Whether the server has received a report that says that the agent is stopping.
   bool StopIsKnown() const { return first_stopping_ > 0 && acknowledged_ >= first_stopping_; }

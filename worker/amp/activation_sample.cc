@@ -210,8 +210,9 @@ bool ActivationSampler::Vanishes(const Node& node, const Facts& result, const at
   return !tensor.any().item<bool>();  // The elements that were not sampled must be zero too.
 }
 
-// Whether the factor is finite and at most half of its numbers are zero. If all factors of a product are like that, and
-// the product is zero everywhere, it must have underflowed.
+// Whether all sampled numbers of the factor are finite, and at most half of them are zero. If this is true for all
+// factors of a product, but the product is zero everywhere, Vanishes reports an underflow. This is a heuristic: such a
+// product can be zero without an underflow, if zeros of one factor meet all nonzero numbers of another. That is rare.
 bool ActivationSampler::IsDense(const Operand& factor) const {
   if (const auto* const list = std::get_if<std::vector<std::optional<ValueId>>>(&factor)) {
     return std::all_of(list->begin(), list->end(),

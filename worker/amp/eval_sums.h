@@ -28,12 +28,12 @@ struct EvalSums {
   // and there are more than five classes. If logits are equal, all of them count as being among the five. A NaN is
   // larger than every number, but a label whose logit is NaN is never among the five.
   std::optional<int64_t> num_top5;
-  // The number of values that were compared with a label:
-  // * classifier: the samples, except those labelled graph::kIgnoredLabel;
-  // * language model: the tokens, with the same exception;
-  // * regression: the numbers;
-  // * yes-or-no decisions: the decisions;
-  // * model that computes its own loss: the samples.
+  // The number of labels with which the outputs were compared. What has one label depends on the model:
+  // * classifier: each sample; a sample labelled graph::kIgnoredLabel does not count;
+  // * language model: each token, with the same exception;
+  // * regression: each number of the output;
+  // * yes-or-no decisions: each decision;
+  // * model that computes its own loss: each sample counts once.
   int64_t num_labels = 0;
   int64_t num_samples = 0;           // For a language model, number of tokens, ignored ones included.
   std::vector<ClassCounts> classes;  // Set if the head predicts classes.

@@ -21,18 +21,21 @@ using LossScalerState = kernels::ScalerState;
 // * Apex's kernel (update_scale_hysteresis.cu) and DeepSpeed's consecutive_hysteresis: a hysteresis that is refilled
 //   on every good step.
 //
+// The rule, where `tracker` counts the good steps (those without an overflow) of the current growth interval:
+//
 //   overflow:     tracker = 0; the hysteresis decreases by one; once it is used up, scale *= backoff, but not below the
 //                 floor
-//   no overflow:  tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
-//                 scale *= growth up to the cap; under a finite cap, a product that is not finite is rejected
+//   good step:    tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
+//                 scale *= growth up to the cap; but if the cap is finite and the product is not, the scale stays
 //
 // A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The
 // new scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next
 // good step. The sources test whether tracker and interval are equal, so in their case the scale would not grow
 // before the next overflow.
 //
-// The scale is an fp32 number. During training it is updated on the device by the same rule (kernels::UpdateScale).
-// This class holds the host's copy, and sets it when the user does. Thread-compatible.
+// The scale is an fp32 number. During training the kernels update it on the device, by the same rule
+// (kernels::UpdateScale). This class holds a copy of the scale's state on the host. A scale or interval that a user
+// orders is set in this copy. Thread-compatible.
 class LossScaler {
  public:
   explicit LossScaler(const precision::LossScaleConfig& config);

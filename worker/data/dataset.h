@@ -142,8 +142,11 @@ class Dataset {
 
     int64_t bytes() const;  // Total size of all tensors in bytes.
   };
-  // How Get returns images that are bytes in the file: as numbers, or as the bytes (uint8), for which pixel_scales()
-  // has the mapping. Other images are always numbers.
+  // How Get returns images whose pixels are bytes in the file:
+  // * kNumbers: as floats, normalised.
+  // * kBytes: as uint8, not normalised. The caller then normalises them: (byte / 255 - mean) / deviation, with the
+  //   means and deviations of pixel_scales().
+  // Other images are always returned as floats.
   enum class Pixels { kNumbers, kBytes };
 
   // Errors have the reasons that data_file.h describes.

@@ -91,7 +91,7 @@ inline constexpr ForeignAnswer kShowPolicy = {"show a precision policy", "policy
 inline constexpr ForeignAnswer kListWorkers = {"list workers", "worker list"};
 inline constexpr ForeignAnswer kListDevices = {"list workers with their devices", "worker list -o wide"};
 inline constexpr ForeignAnswer kWatchWorkers = {"watch the workers", "worker list --watch"};
-inline constexpr ForeignAnswer kNoWaitForWorker = {"see when a worker is there (no command waits for one)",
+inline constexpr ForeignAnswer kNoWaitForWorker = {"see which workers are connected (no command waits for a worker)",
                                                    "worker list --watch"};
 inline constexpr ForeignAnswer kDrain = {
     "take a worker out of service (its jobs write a checkpoint, and continue on other workers)", "worker drain NAME"};
@@ -114,7 +114,7 @@ inline constexpr ForeignAnswer kNoControl = {
 inline constexpr ForeignAnswer kHealth = {"check the server", "health"};
 inline constexpr ForeignAnswer kCommands = {"see the commands of ampctl", "help"};
 inline constexpr ForeignAnswer kHelpTopics = {
-    "see the help on commands; its topics are exit-codes, job-file and environment", "help"};
+    "see the help on a command, or on a topic (exit-codes, job-file or environment)", "help"};
 inline constexpr ForeignAnswer kComplete = {"let a shell complete the commands of ampctl", "completion --help"};
 inline constexpr ForeignAnswer kVersion = {"see the versions of ampctl, the server and its workers", "version"};
 inline constexpr ForeignAnswer kAudit = {"see who changed what on the server (for admins)", "audit"};
@@ -122,8 +122,8 @@ inline constexpr ForeignAnswer kListContexts = {"list the servers that you have 
 inline constexpr ForeignAnswer kShowContext = {"show the server in use", "context show"};
 inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
 inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
-inline constexpr ForeignAnswer kChangeContext = {"change a server's address or files, name the server again",
-                                                 "context add NAME ADDRESS"};
+inline constexpr ForeignAnswer kChangeContext = {
+    "change a server's address or TLS files, add it again under the same name", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
     "context remove OLD",
@@ -137,7 +137,7 @@ inline constexpr ForeignAnswer kListTokens = {"list the tokens", "auth token lis
 inline constexpr ForeignAnswer kCreateToken = {"create a token", "auth token create NAME --role ROLE"};
 inline constexpr ForeignAnswer kRevokeToken = {"revoke a token", "auth token revoke NAME"};
 inline constexpr ForeignAnswer kListAccounts = {"list the tokens, which are the accounts of ampd", "auth token list"};
-inline constexpr ForeignAnswer kCreateAccount = {"create a token, which is an account of ampd",
+inline constexpr ForeignAnswer kCreateAccount = {"create a token, ampd's kind of account",
                                                  "auth token create NAME --role ROLE"};
 inline constexpr ForeignAnswer kNoCertificates = {
     "ampctl signs no certificates; the server's flag --grant gives a certificate a role (docs/access.md)", ""};

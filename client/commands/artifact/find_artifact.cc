@@ -46,8 +46,8 @@ absl::StatusOr<v1::Artifact> FindByLastPart(JobClient* client, const std::string
     absl::StrAppend(&names, artifact.name(), "\n");
   }
   return ErrorWithMetadata(absl::StatusCode::kInvalidArgument, "ARTIFACT_AMBIGUOUS",
-                           absl::StrCat("\"", word, "\" is the end of the names of ", artifacts.size(),
-                                        " files; repeat the command with a whole name"),
+                           absl::StrCat("the names of ", artifacts.size(), " files end in \"/", word,
+                                        "\"; repeat the command with a whole name"),
                            {{kCandidates, names}});
 }
 

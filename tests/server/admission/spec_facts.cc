@@ -113,7 +113,8 @@ std::optional<std::string> LimitIn(const std::string& description) {
   return std::regex_search(description, found, form) ? std::optional(found[1].str()) : std::nullopt;
 }
 
-// Sets the limits as numbers, if there is only one text of limits and this text is a range of numbers.
+// Sets `least` and `most` from `limits`, if `limits` has exactly one text and this text is a range of numbers, such as
+// "1 to 1000" or "above 0 and at most 1".
 void ParseLimits(FieldFacts& facts) {
   if (facts.limits.size() != 1) {
     return;

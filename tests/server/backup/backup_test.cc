@@ -56,7 +56,8 @@ class BackupTest : public testing::Test {
                           .before_step = std::move(before_step)});
   }
 
-  // Runs a job to its end that has points, events, a log, a checkpoint and a sample. Returns the job's id.
+  // Creates a job, and runs it on `worker` until it has ended. The job then has metric points, events, a log, a
+  // checkpoint and a generated sample. Returns the job's id.
   std::string RunJob(ScriptedWorker* worker) {
     const std::string id = server_.CreateJob().id();
     const v1::AttemptKey key = worker->Adopt(id);

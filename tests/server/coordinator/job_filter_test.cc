@@ -50,7 +50,8 @@ std::vector<std::string> Matching(const std::string& text) {
   return names;
 }
 
-// Returns the error message for the filter.
+// Expects that `text` is not a valid filter. Returns what the error says about the field `filter`, or "" if the error
+// is not about this field alone.
 std::string Problem(const std::string& text) {
   const absl::StatusOr<JobFilter> filter = JobFilter::Parse(text);
   EXPECT_EQ(filter.status().code(), absl::StatusCode::kInvalidArgument) << text;

@@ -284,7 +284,8 @@ TEST(SocketProbe, FindsADeletedFileWhichARestartMakesAgain) {
   ASSERT_TRUE(acceptor->Restart().ok());
   EXPECT_EQ(acceptor->Probe(absl::Seconds(30)), ProbeResult::kAccepted);
   EXPECT_EQ(std::filesystem::status(folder.Path("s")).permissions(), std::filesystem::perms(0666));
-  // Another program listens on the path now. The acceptor must not replace the socket of that program.
+  // Now the acceptor's socket file is deleted, and another program listens on the same path. The test expects that
+  // Restart fails and leaves the socket of that program alone.
   std::filesystem::remove(folder.Path("s"));
   const auto other = ListenUnix(folder.Path("s"));
   ASSERT_TRUE(other.ok());

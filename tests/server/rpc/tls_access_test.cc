@@ -220,9 +220,9 @@ TEST(TlsAccess, WhileCertificatesAreReplaced_NoStreamBreaksAndNoCallFails) {
   std::atomic<int> num_calls = 0;
   std::thread caller([&] {
     while (!done) {
-      // Each call makes its own connection, and so its own handshake. The test never replaces this client's files: a
-      // client that reads them between the replacement of its key and that of its certificate would get a pair that
-      // does not match.
+      // WhoIs opens a new connection in each call, and so makes a handshake with the server's certificate of that
+      // moment. The test does not replace the certificate and the key of the client `steady`. Otherwise a new
+      // connection could read the new key together with the old certificate, and fail.
       const auto caller = WhoIs(*steady);
       EXPECT_TRUE(caller.ok()) << caller.status();
       ++num_calls;

@@ -298,8 +298,9 @@ TEST(SkippedPhase, LeavesNoTraceOfWhatItsRunSaw) {
   const EngineState after = one->ExportState();
   ExpectSameTensors(after, other->ExportState());
   EXPECT_TRUE(at::isfinite(after.model.at("discriminator.3.running_mean")).all().item<bool>());
-  // Both phases ran the discriminator's norm. What the skipped phase wrote to its statistics was undone. Then the
-  // generator's phase wrote to them, so they have changed.
+  // The phases of the discriminator and of the generator both run this batch norm, and so update its running
+  // statistics. The step undid the updates of the discriminator's phase, which was skipped, but kept those of the
+  // generator's phase.
   EXPECT_NE(Bytes(after.model.at("discriminator.3.running_mean")),
             Bytes(before.model.at("discriminator.3.running_mean")));
   EXPECT_NE(BytesOf(after, "generator"), BytesOf(before, "generator"));

@@ -61,7 +61,8 @@ Batch MakeBatch(uint64_t seed) {
 // Trains for 60 steps and returns the accuracy on new samples.
 double Train(const v1::PrecisionPolicy& policy) {
   EngineOptions options;
-  // The large rate makes up for kMultiplier. AdamW's steps do not depend on the size of nonzero gradients.
+  // The logits are multiplied by kMultiplier, 2e-4, so the weights must become large. In each step AdamW moves a weight
+  // by about the learning rate, however small its gradient is, so the weights become large only at a large rate.
   options.optimizer = {.kind = OptimizerConfig::Kind::kAdamW, .learning_rate = 50, .epsilon = 1e-15};
   options.seed = 3;
   const auto engine = CpuEngine(Classifier(), policy, options);

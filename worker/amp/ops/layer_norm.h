@@ -5,8 +5,9 @@
 
 namespace ampd::amp {
 
-// Registers the layer norms that compute more than the norm (precision/fused_norms.h). All dtypes are fp32, bf16 or
-// fp16; the dtypes of the arguments may differ.
+// Registers ampd's layer norms, each of which does the work of several ops of ATen (precision/fused_norms.h): a layer
+// norm and the cast of its result to `dtype`, and for the second op also the addition before the norm. All dtypes are
+// fp32, bf16 or fp16; the dtypes of the arguments may differ.
 //
 //   ampd.layer_norm(input (..., shape), normalized_shape, weight (shape) or None, bias (shape) or None, eps, dtype)
 //       -> the norm of the input, in `dtype`

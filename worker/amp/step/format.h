@@ -24,9 +24,10 @@ at::Tensor InTrainingLayout(const at::Tensor& tensor);
 // A copy on the CPU that shares no memory with `tensor`, without gradients, in row-major order.
 at::Tensor ContiguousCopy(const at::Tensor& tensor);
 
-// Returns a copy on the CPU like ContiguousCopy, but in `dtype`. Writes into `reuse` if it has this shape and dtype,
-// because writing to fresh pages takes longer than the copy. Otherwise allocates memory; for data from a GPU it is
-// pinned, so that the GPU fills it at the bus's full rate. `reuse` may be undefined; nothing else may use it.
+// Returns a copy of `tensor` on the CPU like that of ContiguousCopy, but in `dtype`. If `reuse` has the shape of
+// `tensor` and this dtype, the copy is written into the memory of `reuse`, because writing to fresh pages takes longer
+// than the copy. Otherwise new memory is allocated. If `tensor` is on a GPU, the new memory is pinned, so that the GPU
+// fills it at the bus's full rate. `reuse` may be undefined. REQUIRES: no other tensor uses the memory of `reuse`.
 at::Tensor CopyInto(at::Tensor reuse, const at::Tensor& tensor, at::ScalarType dtype);
 
 }  // namespace ampd::amp

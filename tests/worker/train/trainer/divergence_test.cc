@@ -138,8 +138,9 @@ TEST_F(DivergenceTest, AScaleAtItsFloor_InTheWidestPrecisionEndsTheAttempt) {
 
 TEST_F(DivergenceTest, AModelThatFp16CannotTrain_StopsAtTheFloorOfOneAndGoesOnWider) {
   StartAttempt start = Mlp("fp16", 250);
-  // The gradient of the first layer's weights is the product of the pixels, up to 392, and the gradient from the second
-  // layer, about 400. This exceeds fp16's range with every loss scale of at least 1.
+  // A gradient of the first layer's weights is a product of two factors. One is a pixel; normalised by UseIdx, pixels
+  // reach 392. The other is a gradient from the second layer; the large weights below make it about 400. The product
+  // exceeds fp16's largest number, 65504, with every loss scale of at least 1.
   UseIdx(start, 48, -1);
   UseWeights(start, root_,
              {{"layers.0.weight", at::full({16, 12}, 1e-3)},
