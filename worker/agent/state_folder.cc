@@ -11,6 +11,9 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/io/private_folder.h"
 #include "base/status_macros.h"
@@ -20,6 +23,8 @@ namespace {
 
 constexpr int kIdCharacters = 26;  // 130 random bits
 constexpr int kMaxIdBytes = 64;
+constexpr absl::Duration kLockTimeout = absl::Seconds(3);
+constexpr absl::Duration kBetweenLockTries = absl::Milliseconds(20);
 
 absl::Status Unusable(const std::string& what, const std::string& folder, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat("can't write ", what, " ", folder, ": ", why));
@@ -37,6 +42,24 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
     return ErrnoError(errno, "rename");
   }
   return SyncFolder(std::filesystem::path(path).parent_path().string());
+}
+
+// Locks the file against other agents. Returns false if another process has the lock for longer than the timeout.
+// Passes a line to `log` if it has to wait. A shim that is being started has the lock of its agent until it executes
+// its own program. So if an agent is killed at that moment, the next agent must wait for the shim.
+bool TakeLock(int fd, const LogLine& log) {
+  const absl::Duration deadline = SystemClock().SinceBoot() + kLockTimeout;
+  for (bool logged = false; flock(fd, LOCK_EX | LOCK_NB) != 0; logged = true) {
+    if (SystemClock().SinceBoot() >= deadline) {
+      return false;
+    }
+    if (!logged) {
+      log(absl::StrCat("waiting up to ", absl::FormatDuration(kLockTimeout),
+                       " for another process that uses the state folder"));
+    }
+    absl::SleepFor(kBetweenLockTries);
+  }
+  return true;
 }
 
 }  // namespace
@@ -61,14 +84,14 @@ absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder
   return lines;
 }
 
-absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {
+absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random, const LogLine& log) {
   StateFolder state;
   AMPD_ASSIGN_OR_RETURN(state.lines_, PrepareFolder(folder, "the state folder", /*depth=*/2));
   state.lock_ = UniqueFd(open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!state.lock_.ok()) {
     return Unusable("the state folder", folder, std::strerror(errno));
   }
-  if (flock(state.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!TakeLock(state.lock_.get(), log)) {
     return absl::FailedPreconditionError(
         absl::StrCat("the state folder ", folder, " is used by another agent; stop it or choose another --state-dir"));
   }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1047,6 +1048,15 @@ TEST_F(Worker, SecondAgentOnOneStateFolder_IsRefused) {
   StartWorker({"--no-warm"});
   EXPECT_EQ(WaitForExit(), 3);
   worker_ = first;
+}
+
+TEST_F(Worker, StateFolderThatIsReleasedSoon_IsWaitedFor) {
+  UniqueFd lock(open((state_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  StartWorker({"--no-warm"});
+  ASSERT_TRUE(WaitForLog("for another process that uses the state folder"));
+  lock = UniqueFd();
+  EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() > 0; }));
 }
 
 TEST_F(Worker, StateFolderThatCannotBeWritten_FailsTheAttemptAndTheWorkerLives) {
