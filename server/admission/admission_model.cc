@@ -296,11 +296,7 @@ void AdmitData(v1::JobSpec* spec, const graph::Graph* model, Findings& findings)
   if (data->has_predict()) {
     findings.Wrong("data.predict", "is set, but the job does not predict; a job with \"predict: {}\" does");
   }
-  if (!data->has_train()) {
-    findings.Missing("data.train");
-  } else {
-    AdmitSource("data.train", data->mutable_train(), reads_labels, model, findings);
-  }
+  AdmitSource("data.train", data->mutable_train(), reads_labels, model, findings);
   if (data->has_eval() && models::IsGan(spec->model())) {
     findings.Wrong("data.eval", absl::StrCat("is set; model.", models::KindOf(spec->model()),
                                              " is not evaluated: its losses are those of two networks against each "

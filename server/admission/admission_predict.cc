@@ -98,15 +98,12 @@ void AdmitPrediction(v1::JobSpec* spec, const AdmittedModel* model, Findings& fi
     findings.Wrong("predict.format", absl::StrCat("is ", predict->format(), "; must be JSON_LINES or NPZ"));
   }
   findings.Range("train.num_threads", spec->train().num_threads(), 0, 1024);
-  if (!spec->data().has_predict()) {
-    findings.Missing("data.predict");
-  } else {
-    const bool of_zoo = model != nullptr && !spec->model().has_exported();
-    AdmitSource("data.predict", spec->mutable_data()->mutable_predict(), /*reads_labels=*/false,
-                of_zoo ? &model->graph : nullptr, findings);
-    if (spec->model().has_exported()) {
-      CheckExportedData(*spec, model == nullptr ? nullptr : &model->graph, findings);
-    }
+  const bool has_data = spec->data().has_predict();
+  const bool of_zoo = model != nullptr && !spec->model().has_exported();
+  AdmitSource("data.predict", spec->mutable_data()->mutable_predict(), /*reads_labels=*/false,
+              of_zoo ? &model->graph : nullptr, findings);
+  if (has_data && spec->model().has_exported()) {
+    CheckExportedData(*spec, model == nullptr ? nullptr : &model->graph, findings);
   }
   AdmitBatches(spec->data(), model, findings);
 }

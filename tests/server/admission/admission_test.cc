@@ -121,6 +121,8 @@ TEST(AdmitSpec, ABatchWithOneValueAChannel_IsRefusedWithTheModuleOfTheNorm) {
 TEST(AdmitSpec, EmptySpec_TellsEverythingThatIsMissing) {
   EXPECT_THAT(WrongFields(v1::JobSpec()),
               ElementsAre("name", "model", "data.train", "data.batch_size", "optimizer", "train"));
+  EXPECT_EQ(ViolationsOf(AdmitSpec(v1::JobSpec()).status())[2].description,
+            "must have one of idx, cifar, npz, safetensors, synthetic, tokens, jsonl");
 }
 
 TEST(AdmitSpec, WrongValues_AreNamedByPath) {
