@@ -151,6 +151,9 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
     }
     default:
       AMPD_RETURN_IF_ERROR(content.damage);
+      if (content.content_bytes == 0) {
+        return DataError(file.name, "is empty: it has 0 bytes");
+      }
       return DataError(
           file.name, absl::StrCat("of no format that is known by its content: ", content.why, "; it begins with \"",
                                   absl::CHexEscape(content.begin.substr(0, kShownBytes)), "\" and has ",

@@ -344,7 +344,6 @@ TEST_F(FileReportTest, TokensWithoutAHeader_AreToldByTheirNumbers) {
 
 TEST_F(FileReportTest, FilesOfNoKnownFormat_AreDataErrors) {
   const std::pair<std::string, const char*> cases[] = {
-      {"", "empty"},
       {"hello", "it begins as if it were text"},
       {Gzip("hello"), "it begins as if it were text"},
       {std::string(3072, 'x'), "text"},
@@ -362,6 +361,8 @@ TEST_F(FileReportTest, FilesOfNoKnownFormat_AreDataErrors) {
                 HasSubstr(absl::StrCat("f: of no format that is known by its content: ", why, ";")));
   }
   EXPECT_EQ(ReasonOf(InspectFile(At("missing")).status()), "DATA_ERROR");
+  Write("f", "");
+  EXPECT_THAT(std::string(InspectFile(At("f")).status().message()), HasSubstr("f: is empty: it has 0 bytes"));
 }
 
 }  // namespace
