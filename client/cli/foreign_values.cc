@@ -99,6 +99,13 @@ std::string FilterOf(const std::vector<std::string>& terms, const char* word) {
                         : absl::StrCat("--filter ", NeedsNoQuotes(filter) ? filter : absl::StrCat("'", filter, "'"));
 }
 
+// Returns the term for the jobs whose label `key` has this value, or has not. `value` "*" stands for any value. Empty
+// if the key or the value would need quotes.
+std::string TermForLabel(const std::string& key, bool negates, const std::string& value) {
+  const bool is_good = !key.empty() && NeedsNoQuotes(key) && (value == "*" || NeedsNoQuotes(value));
+  return is_good ? absl::StrCat("labels.", key, negates ? "!=" : "=", value) : "";
+}
+
 }  // namespace
 
 std::string ForeignValue(std::string_view kind, const std::string& value) {
@@ -159,23 +166,30 @@ std::string FilterForOwners(const std::string& words) {
 }
 
 std::string FilterForLabels(const std::string& selector) {
+  const bool excludes = absl::StrContains(selector, " notin (");
+  const std::string begin_of_list = excludes ? " notin (" : " in (";
   std::vector<std::string> terms;
-  if (const size_t in = selector.find(" in ("); in != std::string::npos && selector.ends_with(")")) {
-    const std::string key = selector.substr(0, in);
-    const std::string values = selector.substr(in + 5, selector.size() - in - 6);
+  if (const size_t end_of_key = selector.find(begin_of_list);
+      end_of_key != std::string::npos && selector.ends_with(")")) {
+    const std::string key = selector.substr(0, end_of_key);
+    const size_t begin = end_of_key + begin_of_list.size();
+    const std::string values = selector.substr(begin, selector.size() - begin - 1);
     for (const absl::string_view value : absl::StrSplit(values, ',')) {
-      terms.push_back(absl::StrCat("labels.", key, "=", absl::StripAsciiWhitespace(value)));
+      terms.push_back(TermForLabel(key, excludes, std::string(absl::StripAsciiWhitespace(value))));
     }
-    const bool are_good = std::all_of(terms.begin(), terms.end(), NeedsNoQuotes);
-    return are_good ? FilterOf(terms, " OR ") : "";
+    const bool are_good = std::find(terms.begin(), terms.end(), "") == terms.end();
+    return are_good ? FilterOf(terms, excludes ? " AND " : " OR ") : "";
   }
   for (const std::string& term : std::vector<std::string>(absl::StrSplit(selector, ','))) {
-    const size_t equals = term.find('=');
-    const std::string one = absl::StrReplaceAll(term, {{"!=", "="}, {"==", "="}});
-    if (equals == std::string::npos || equals == 0 || !NeedsNoQuotes(one)) {
+    const size_t end_of_key = term.find_first_of("!=", 1);
+    const bool has_value = end_of_key != std::string::npos;
+    const bool negates = has_value ? term[end_of_key] == '!' : term.starts_with('!');
+    const std::string key = has_value ? term.substr(0, end_of_key) : term.substr(negates ? 1 : 0);
+    // A key without a value selects the jobs that have the label, whatever its value.
+    terms.push_back(TermForLabel(key, negates, has_value ? term.substr(term.find_last_of('=') + 1) : "*"));
+    if (terms.back().empty()) {
       return "";
     }
-    terms.push_back(absl::StrCat("labels.", absl::StrReplaceAll(term, {{"==", "="}})));
   }
   return FilterOf(terms, " AND ");
 }

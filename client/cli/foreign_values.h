@@ -30,8 +30,9 @@ std::string FilterForStates(const std::string& words);
 // identity stands in front of an owner's name: token:ann. Empty if a word cannot be a name.
 std::string FilterForOwners(const std::string& words);
 
-// Returns the filter for a label selector of kubectl. The selector is KEY in (VALUE,VALUE), or terms with commas
-// between them: KEY=VALUE, KEY==VALUE or KEY!=VALUE. Empty for other selectors, such as a key alone.
+// Returns the filter for a label selector of kubectl. The selector is KEY in (VALUE,VALUE), KEY notin (VALUE,VALUE), or
+// terms with commas between them: KEY=VALUE, KEY==VALUE, KEY!=VALUE, KEY or !KEY. Empty if a key or a value would need
+// quotes.
 std::string FilterForLabels(const std::string& selector);
 
 // Returns the option that lists only the jobs that the word stands for: "--filter state=running" for the state

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/foreign_values.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/golden_file.h"
 
@@ -654,6 +655,24 @@ TEST(ForeignWordAdvice, IsEmptyForOtherWords) {
   EXPECT_EQ(ForeignWordAdvice(root, "", {"frobnicate"}), "");
   EXPECT_EQ(ForeignWordAdvice(root, "job", {"squeue"}), "");
   EXPECT_EQ(ForeignWordAdvice(root, "", {}), "");
+}
+
+TEST(FilterForLabels, ReadsTheSelectorsOfKubectl) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"team=a", "--filter labels.team=a"},
+      {"team==a,env!=b", "--filter 'labels.team=a AND labels.env!=b'"},
+      {"team", "--filter 'labels.team=*'"},
+      {"!team", "--filter 'labels.team!=*'"},
+      {"team in (a, b)", "--filter 'labels.team=a OR labels.team=b'"},
+      {"team notin (a,b)", "--filter 'labels.team!=a AND labels.team!=b'"},
+      {"team in (a b)", ""},
+      {"a b", ""},
+      {"=a", ""},
+      {"team=", ""},
+      {"", ""}};
+  for (const auto& [selector, filter] : cases) {
+    EXPECT_EQ(FilterForLabels(selector), filter) << selector;
+  }
 }
 
 }  // namespace
