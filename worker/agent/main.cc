@@ -166,7 +166,7 @@ struct Failure {
 std::optional<Failure> PrepareFolders(const WorkerConfig& config,
                                       std::optional<ampd::agent::StateFolder>* state_folder) {
   absl::StatusOr<ampd::agent::StateFolder> opened =
-      ampd::agent::StateFolder::Open(config.state_folder, ampd::SystemRandom(), Log);
+      ampd::agent::StateFolder::Open(config.state_folder, ampd::SystemRandom());
   if (!opened.ok()) {
     return Failure{kStateFolder, opened.status()};
   }

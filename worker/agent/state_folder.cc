@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -44,22 +45,20 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
   return SyncFolder(std::filesystem::path(path).parent_path().string());
 }
 
-// Locks the file against other agents. Returns false if another process has the lock for longer than the timeout.
-// Passes a line to `log` if it has to wait. A shim that is being started has the lock of its agent until it executes
-// its own program. So if an agent is killed at that moment, the next agent must wait for the shim.
-bool TakeLock(int fd, const LogLine& log) {
-  const absl::Duration deadline = SystemClock().SinceBoot() + kLockTimeout;
-  for (bool logged = false; flock(fd, LOCK_EX | LOCK_NB) != 0; logged = true) {
-    if (SystemClock().SinceBoot() >= deadline) {
-      return false;
-    }
-    if (!logged) {
-      log(absl::StrCat("waiting up to ", absl::FormatDuration(kLockTimeout),
-                       " for another process that uses the state folder"));
+// Locks the file against other agents. Returns how long it waited for another process that had the lock; nothing if
+// that process kept the lock for longer than the timeout. A shim that is being started has the lock of its agent until
+// it executes its own program. So if an agent is killed at that moment, the next agent must wait for the shim.
+std::optional<absl::Duration> TakeLock(int fd) {
+  const absl::Duration begin = SystemClock().SinceBoot();
+  absl::Duration waited = absl::ZeroDuration();
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (waited >= kLockTimeout) {
+      return std::nullopt;
     }
     absl::SleepFor(kBetweenLockTries);
+    waited = SystemClock().SinceBoot() - begin;
   }
-  return true;
+  return waited;
 }
 
 }  // namespace
@@ -84,16 +83,21 @@ absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder
   return lines;
 }
 
-absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random, const LogLine& log) {
+absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {
   StateFolder state;
   AMPD_ASSIGN_OR_RETURN(state.lines_, PrepareFolder(folder, "the state folder", /*depth=*/2));
   state.lock_ = UniqueFd(open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!state.lock_.ok()) {
     return Unusable("the state folder", folder, std::strerror(errno));
   }
-  if (!TakeLock(state.lock_.get(), log)) {
+  const std::optional<absl::Duration> waited = TakeLock(state.lock_.get());
+  if (!waited.has_value()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the state folder ", folder, " is used by another agent; stop it or choose another --state-dir"));
+  }
+  if (*waited > absl::ZeroDuration()) {
+    state.lines_.push_back(absl::StrCat("waited ", absl::FormatDuration(absl::Trunc(*waited, absl::Milliseconds(1))),
+                                        " for another process that used the state folder ", folder));
   }
   const std::string path = folder + "/agent-id";
   absl::StatusOr<std::string> id = ReadFile(path, kMaxIdBytes);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,22 +15,19 @@ namespace ampd::agent {
 // calls the folder `what`.
 absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder, const std::string& what, int depth);
 
-// Writes one line to the log.
-using LogLine = std::function<void(const std::string&)>;
-
 // The folder that holds one agent's state. No other agent can open it while this object lives. Thread-compatible.
 class StateFolder {
  public:
-  // Creates the folder if it does not exist. If another agent has it open, waits up to 3 seconds, and says so to `log`;
+  // Creates the folder if it does not exist. If another agent has it open, waits up to 3 seconds for that agent's end;
   // then returns FAILED_PRECONDITION.
-  static absl::StatusOr<StateFolder> Open(const std::string& folder, RandomSource& random, const LogLine& log);
+  static absl::StatusOr<StateFolder> Open(const std::string& folder, RandomSource& random);
 
   // The agent's id, created with the folder and constant from then on. The id distinguishes this agent from other
   // agents with the same worker name. It is a secret between the agent and the server, in a file that only the agent's
   // user may read.
   const std::string& agent_id() const { return agent_id_; }
 
-  // Lines for the log about what was changed in the folder.
+  // Lines for the log about what was changed in the folder, and about a wait for another agent.
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:

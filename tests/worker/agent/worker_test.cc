@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1051,10 +1052,15 @@ TEST_F(Worker, SecondAgentOnOneStateFolder_IsRefused) {
 }
 
 TEST_F(Worker, StateFolderThatIsReleasedSoon_IsWaitedFor) {
-  UniqueFd lock(open((state_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const std::string path = state_ + "/lock";
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  const UniqueFd watch(inotify_init1(IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(watch.get(), path.c_str(), IN_OPEN), 0);
   StartWorker({"--no-warm"});
-  ASSERT_TRUE(WaitForLog("for another process that uses the state folder"));
+  // The worker tries to lock the file as soon as it has opened it.
+  pollfd opened = {watch.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&opened, 1, /*timeout=*/20'000), 1);
   lock = UniqueFd();
   EXPECT_TRUE(server_.WaitFor([](const FakeServer& server) { return server.num_reports() > 0; }));
 }
