@@ -115,8 +115,8 @@ std::string CheckWindow(const Window& window) {
              : "";
 }
 
-// Returns a message if a window is larger than the padded input, whose size without padding is `size`. Checks nothing
-// if the size depends on the batch (`size` is nothing).
+// Returns a message if a window is larger than the padded input; otherwise an empty text. `size` is the input's size
+// without padding. It is nothing if the size depends on the batch; then nothing is checked.
 std::string CheckRoom(const Window& window, std::optional<int64_t> size) {
   return size.has_value() && *size + 2 * window.padding < window.extent()
              ? absl::StrCat("its window of ", window.extent(), " is larger than its input, ", *size,

@@ -39,9 +39,9 @@ absl::Status CheckRequest(const v1::UploadArtifactRequest& request) {
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
 }
 
-// Returns the error for an upload whose content another upload is writing or reading back. The client must wait and
-// retry. The server does not wait instead, because reading back a large file takes minutes and would block a thread
-// that long.
+// Returns the error for an upload if another upload of the same content is writing it, or is reading it again to check
+// it. The client must wait and retry. The server does not wait instead, because reading back a large file takes minutes
+// and would block a thread that long.
 absl::Status Busy() {
   return WithRetryDelay(Error(StatusCode::kUnavailable, "UPLOAD_BUSY",
                               "another upload of this content is written or read back; call again"),
