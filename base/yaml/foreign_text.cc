@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/bare_line.h"
 #include "base/yaml/yaml_syntax.h"
 
 namespace ampd {
@@ -119,6 +121,57 @@ std::optional<Problem> FindSlashComment(std::string_view text, const std::string
     before = c == ' ' || c == '\t' || c == '\r' ? before : c;
   }
   return std::nullopt;
+}
+
+std::optional<Problem> FindConflictMark(std::string_view text, const std::string& source) {
+  const auto is_mark = [](absl::string_view line, absl::string_view mark) {
+    return absl::StartsWith(line, mark) && (line.size() == mark.size() || line[mark.size()] == ' ');
+  };
+  int number = 0;
+  for (const absl::string_view whole : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    ++number;
+    const absl::string_view line = absl::StripTrailingAsciiWhitespace(whole);
+    for (const absl::string_view mark : {"<<<<<<<", ">>>>>>>", "|||||||", "======="}) {
+      if (is_mark(line, mark)) {
+        return ForeignAt({source, number, 1},
+                         absl::StrCat("'", mark,
+                                      "' is a mark of a merge conflict in git; choose one of the two sides, "
+                                      "and remove the marks"));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Problem ExplainSecondDocument(std::string_view text, const SourceMark& start, const SourceMark& first,
+                              bool begins_with_text, const YamlKind& kind) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  const auto line_at = [&lines](int number) {
+    const bool is_there = number >= 1 && static_cast<size_t>(number) <= lines.size();
+    return is_there ? lines[static_cast<size_t>(number) - 1] : absl::string_view();
+  };
+  if (absl::StartsWith(line_at(start.line), "---")) {
+    return ForeignAt(start,
+                     absl::StrCat("a second YAML document begins here ('---'); ", kind.file, " holds ", kind.content));
+  }
+  for (int number = start.line - 1; number >= std::max(1, first.line); --number) {
+    const absl::string_view line = line_at(number);
+    if (absl::StartsWith(line, "...")) {
+      return ForeignAt(start, absl::StrCat("the '...' in line ", number,
+                                           " ends the document, so there must be no text after it; remove the line or "
+                                           "the text"));
+    }
+  }
+  if (begins_with_text) {
+    const std::string line(absl::StripAsciiWhitespace(line_at(first.line)));
+    return ForeignAt(first, ExplainBareLine(WithoutComment(line), kind));
+  }
+  const absl::string_view rest =
+      line_at(start.line).substr(std::min<size_t>(std::max(0, start.column - 1), line_at(start.line).size()));
+  const bool is_value = absl::StartsWith(rest, "{") || absl::StartsWith(rest, "[");
+  return ForeignAt(start, is_value
+                              ? absl::StrCat("a second JSON value begins here; ", kind.file, " holds ", kind.content)
+                              : "there is text after the end of the value; remove it");
 }
 
 }  // namespace ampd

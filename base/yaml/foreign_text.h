@@ -20,6 +20,15 @@ std::optional<Problem> FindOtherLanguage(std::string_view text, const std::strin
 // comments in JSON, but YAML does not have them. In a text that is not JSON, such a comment must begin a line.
 std::optional<Problem> FindSlashComment(std::string_view text, const std::string& source);
 
+// Returns the problem if a line of the text begins with a mark that git puts around the two sides of a merge conflict:
+// "<<<<<<< ", "=======" or ">>>>>>> ".
+std::optional<Problem> FindConflictMark(std::string_view text, const std::string& source);
+
+// Explains why a second document begins at `start` of the text. `begins_with_text`: whether the first document is a
+// word or a sentence, which begins at `first`.
+Problem ExplainSecondDocument(std::string_view text, const SourceMark& start, const SourceMark& first,
+                              bool begins_with_text, const YamlKind& kind);
+
 // Whether the text is JSON or looks like it: its first character, behind comments, is a brace or a bracket.
 bool LooksLikeJson(std::string_view text);
 

@@ -188,11 +188,13 @@ std::vector<LookAlike> FindLookAlikes(std::string_view text) {
 }
 
 std::string ExplainLookAlike(const LookAlike& one) {
-  const std::string where =
-      absl::StrCat("the character in line ", one.line, ", column ", one.column, " is ", one.code, " (", one.name, ")");
-  return one.plain.empty()  ? absl::StrCat(where, ", which nobody sees; remove it")
-         : one.plain == " " ? absl::StrCat(where, ", which looks like a space; type a plain space")
-                            : absl::StrCat(where, ", which looks like ", one.plain, "; type a plain ", one.plain);
+  const std::string where = one.line == 0
+                                ? absl::StrCat("the character '", OneLine(one.character), "' is ")
+                                : absl::StrCat("the character in line ", one.line, ", column ", one.column, " is ");
+  const std::string what = absl::StrCat(where, one.code, " (", one.name, ")");
+  return one.plain.empty()  ? absl::StrCat(what, ", which nobody sees; remove it")
+         : one.plain == " " ? absl::StrCat(what, ", which looks like a space; type a plain space")
+                            : absl::StrCat(what, ", which looks like ", one.plain, "; type a plain ", one.plain);
 }
 
 std::string WithPlainCharacters(std::string_view text) {

@@ -11,7 +11,7 @@ namespace ampd {
 
 // A character of a text that looks like ASCII but is not, and its position.
 struct LookAlike {
-  int line = 0;           // from 1
+  int line = 0;           // from 1; 0 in a text that has no lines, such as the value of an option
   int column = 0;         // from 1, in bytes, as in SourceMark
   std::string character;  // its bytes
   std::string code;       // "U+0430"
@@ -24,7 +24,8 @@ struct LookAlike {
 std::vector<LookAlike> FindLookAlikes(std::string_view text);
 
 // Returns a message that says which character it is and what to type: "the character in line 1, column 2 is U+0430
-// (Cyrillic small letter a), which looks like a; type a plain a".
+// (Cyrillic small letter a), which looks like a; type a plain a". If the line is 0, quotes the character instead of its
+// position.
 std::string ExplainLookAlike(const LookAlike& one);
 
 // Returns the text with each look-alike replaced by the ASCII characters that it looks like.

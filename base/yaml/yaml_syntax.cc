@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/bare_line.h"
 #include "base/yaml/look_alike.h"
 
 namespace ampd {
@@ -64,13 +65,6 @@ std::optional<Problem> FindTab(const Lines& lines, size_t num_lines, const std::
   return std::nullopt;
 }
 
-// Returns whether a line such as "steps:5" lacks the space after its colon, so that it has no "key: value".
-bool LacksSpaceAfterColon(std::string_view line) {
-  const size_t colon = line.find(':');
-  return colon != std::string_view::npos && colon > 0 && colon + 1 < line.size() && line[colon + 1] != ' ' &&
-         line.find(": ") == std::string_view::npos && line.find('#') > colon;
-}
-
 // Returns the place of the innermost bracket that is opened and not closed in the first `num_lines` lines; nothing if
 // there is none. Opening brackets count only where a value may begin.
 std::optional<SourceMark> FindUnclosed(const Lines& lines, size_t num_lines, const std::string& source) {
@@ -100,27 +94,6 @@ std::optional<SourceMark> FindUnclosed(const Lines& lines, size_t num_lines, con
   return open.empty() ? std::nullopt : std::optional(open.back());
 }
 
-// Returns the problem if the line before line `number` (from 1) is a word or two without a ':', which YAML takes for a
-// text that continues on the next line.
-std::optional<Problem> FindLineWithoutColon(const Lines& lines, size_t number, const std::string& source) {
-  if (number < 2 || number > lines.size()) {
-    return std::nullopt;
-  }
-  const std::string line(absl::StripTrailingAsciiWhitespace(lines[number - 2]));
-  const size_t begin = line.find_first_not_of(' ');
-  const size_t end = begin == std::string::npos ? begin : line.find(' ', begin);
-  if (begin == std::string::npos || lines[number - 1].find_first_not_of(' ') < begin ||
-      !absl::ascii_isalpha(static_cast<unsigned char>(line[begin])) ||
-      line.find_first_of(":#\"'[]{},") != std::string::npos) {
-    return std::nullopt;
-  }
-  const std::string name = line.substr(begin, end == std::string::npos ? end : end - begin);
-  return ProblemAt(
-      {source, static_cast<int>(number) - 1, static_cast<int>(begin) + 1},
-      absl::StrCat("not YAML: the line has no ':'; write ", Shortened(name, 40), ":",
-                   end == std::string::npos ? "" : absl::StrCat(" ", Shortened(line.substr(end + 1), 40))));
-}
-
 // Finds characters on line `number`, and on the line before it, that look like characters of YAML's syntax but are not.
 // Returns the last of them.
 std::optional<LookAlike> FalseSyntaxNear(const std::vector<LookAlike>& look_alikes, int number) {
@@ -128,6 +101,20 @@ std::optional<LookAlike> FalseSyntaxNear(const std::vector<LookAlike>& look_alik
     return IsOfSyntax(one) && (one.line == number || one.line == number - 1);
   });
   return found == look_alikes.rend() ? std::nullopt : std::optional(*found);
+}
+
+// Returns the line that led to a message of yaml-cpp about the layout at `mark`; nothing if there is none.
+std::optional<Problem> FindCause(const Lines& lines, const SourceMark& mark, const YamlKind& kind,
+                                 const std::string& message) {
+  namespace errors = YAML::ErrorMsg;
+  if (message != errors::END_OF_MAP && message != errors::END_OF_SEQ && message != errors::MAP_VALUE &&
+      message != errors::MAP_KEY) {
+    return std::nullopt;
+  }
+  auto after_quote = FindTextAfterQuote(lines, mark.source);
+  return after_quote.has_value() && after_quote->mark.line == mark.line
+             ? std::move(after_quote)
+             : FindBareLine(lines, static_cast<size_t>(std::max(0, mark.line)), mark.source, kind);
 }
 
 std::string CharacterAt(const Lines& lines, const SourceMark& mark) {
@@ -199,6 +186,9 @@ std::string ExplainedByText(const Lines& lines, const SourceMark& mark, const Ya
     return ExplainedMessage(errors::YAML_MAJOR_VERSION, kind);
   }
   const std::string character = CharacterAt(lines, mark);
+  if (message == errors::UNKNOWN_TOKEN && character == "`" && absl::StrContains(lines[mark.line - 1], "```")) {
+    return "'```' begins or ends a code block of Markdown; remove the line";
+  }
   if (message == errors::UNKNOWN_TOKEN && !character.empty()) {
     return absl::StrCat("a value cannot begin with '", character, "'", kQuoteIt);
   }
@@ -254,26 +244,28 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlK
           {mark.source, static_cast<int>(i), column + 1},
           absl::StrCat("the character ", space, " after the ':' looks like a space but is none; type a plain space"));
     }
-    if (message == YAML::ErrorMsg::MAP_VALUE && LacksSpaceAfterColon(lines[i - 1])) {
-      return ProblemAt({mark.source, static_cast<int>(i), column}, "a ':' needs a space after it: name: value");
-    }
   }
-  const bool is_in_brackets = message == YAML::ErrorMsg::END_OF_MAP_FLOW ||
-                              message == YAML::ErrorMsg::END_OF_SEQ_FLOW || message == YAML::ErrorMsg::MAP_VALUE ||
-                              message == YAML::ErrorMsg::MAP_KEY;
+  const bool is_of_flow = message == YAML::ErrorMsg::END_OF_MAP_FLOW || message == YAML::ErrorMsg::END_OF_SEQ_FLOW;
+  if (auto text_after = is_of_flow ? FindTextAfterQuote(lines, mark.source) : std::nullopt; text_after.has_value()) {
+    return *std::move(text_after);
+  }
+  const bool is_in_brackets = is_of_flow || message == YAML::ErrorMsg::MAP_VALUE || message == YAML::ErrorMsg::MAP_KEY;
   const std::optional<SourceMark> open = is_in_brackets ? FindUnclosed(lines, last, mark.source) : std::nullopt;
   if (open.has_value() && open->line < mark.line) {
     return ProblemAt(*open, absl::StrCat("not YAML: the '", CharacterAt(lines, *open),
                                          "' is not closed, or a ',' is "
                                          "missing"));
   }
-  const std::optional<LookAlike> look_alike = FalseSyntaxNear(FindLookAlikes(text), mark.line);
+  const std::vector<LookAlike> look_alikes = FindLookAlikes(text);
+  const std::optional<LookAlike> look_alike = FalseSyntaxNear(look_alikes, mark.line);
   if (look_alike.has_value() && look_alike->plain == ":") {
     return ProblemAt({mark.source, look_alike->line, look_alike->column}, "not YAML: " + ExplainLookAlike(*look_alike));
   }
-  if (auto line = message == YAML::ErrorMsg::MAP_VALUE ? FindLineWithoutColon(lines, last, mark.source) : std::nullopt;
-      line.has_value()) {
-    return *std::move(line);
+  if (auto cause = FindCause(lines, mark, kind, message); cause.has_value()) {
+    if (const auto near = FalseSyntaxNear(look_alikes, cause->mark.line); near.has_value()) {
+      absl::StrAppend(&cause->message, "; ", ExplainLookAlike(*near));
+    }
+    return *std::move(cause);
   }
   return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message),
                                       look_alike.has_value() ? "; " + ExplainLookAlike(*look_alike) : ""));

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/bare_line.h"
 #include "base/yaml/foreign_text.h"
 #include "base/yaml/yaml_syntax.h"
 
@@ -138,13 +139,14 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
-  // Returns line `number`, from 1, without the blanks around it.
+  // Returns line `number`, from 1, without its comment and the blanks around it.
   std::string LineAt(int number) {
     if (lines_.empty()) {
       lines_ = absl::StrSplit(absl::string_view(text_.data(), text_.size()), '\n');
     }
     const bool is_there = number >= 1 && static_cast<size_t>(number) <= lines_.size();
-    return is_there ? std::string(absl::StripAsciiWhitespace(lines_[static_cast<size_t>(number) - 1])) : "";
+    const absl::string_view line = is_there ? lines_[static_cast<size_t>(number) - 1] : absl::string_view();
+    return std::string(WithoutComment({line.data(), line.size()}));
   }
 
   // Accepts only the tags of YAML's own types, such as !!str, and only in files that may have tags. These tags have no
@@ -156,8 +158,11 @@ class TreeBuilder final : public YAML::EventHandler {
     const std::string type = is_own ? tag.substr(kOwn.size()) : "";
     const bool is_type = std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
     if (!tag.empty() && tag != "?" && tag != "!" && (kind_.is_plain || !is_type)) {
-      Abandon(mark, absl::StrCat("the tag '", Shortened(is_own ? "!!" + type : tag, kMaxShownKey),
-                                 "' is not supported; remove it, or put a text that begins with '!' in quotes"));
+      const std::string shown = Shortened(is_own ? "!!" + type : tag, kMaxShownKey);
+      Abandon(mark, tag.starts_with("!include")
+                        ? ExplainBareLine(tag, kind_)
+                        : absl::StrCat("the tag '", shown,
+                                       "' is not supported; remove it, or put a text that begins with '!' in quotes"));
     }
   }
 
@@ -221,9 +226,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     YamlEntry entry = *std::exchange(map->key, std::nullopt);
     if (node.kind == YamlNode::Kind::kNull && node.text.empty() && LineAt(entry.mark.line) == entry.key) {
-      problems_->push_back(
-          {entry.mark, "",
-           absl::StrCat("not YAML: the line has no ':'; write ", Shortened(entry.key, kMaxShownKey), ":")});
+      problems_->push_back({entry.mark, "", ExplainBareLine(entry.key, kind_)});
       throw Abandoned();  // yaml-cpp itself accepts such a line if it is the last one of a mapping.
     }
     if (!map->keys.insert(entry.key).second) {
@@ -290,6 +293,10 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
   if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
     text.remove_prefix(kByteOrderMark.size());
   }
+  if (auto conflict = FindConflictMark(text, source); conflict.has_value()) {
+    problems->push_back(*std::move(conflict));
+    return std::nullopt;
+  }
   if (auto comment = LooksLikeJson(text) ? FindSlashComment(text, source) : std::nullopt; comment.has_value()) {
     problems->push_back(*std::move(comment));
     return std::nullopt;
@@ -305,11 +312,9 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
     YamlNode root = builder.TakeRoot();
     if (TreeBuilder rest(text, source, kind, problems); parser.HandleNextDocument(rest)) {
       auto foreign = FindOtherLanguage(text, source, kind);
-      const char* const what = LooksLikeJson(text) ? "JSON value begins here" : "YAML document begins here ('---')";
-      problems->push_back(
-          foreign.has_value()
-              ? *std::move(foreign)
-              : Problem{rest.start(), "", absl::StrCat("a second ", what, "; ", kind.file, " holds ", kind.content)});
+      problems->push_back(foreign.has_value() ? *std::move(foreign)
+                                              : ExplainSecondDocument(text, rest.start(), root.mark,
+                                                                      root.kind == YamlNode::Kind::kScalar, kind));
       return std::nullopt;
     }
     return root;

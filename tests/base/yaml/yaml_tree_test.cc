@@ -67,6 +67,76 @@ TEST(YamlTree, ALookAlikeThatBreaksTheSyntax_IsNamed) {
       "a plain :");
 }
 
+TEST(YamlTree, ALineWithoutAField_IsNamedAndNotALaterOne) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"t:\n  steps:2000  # or epochs\n  clip: 1\n", "f:2:3: a ':' needs a space after it: steps: 2000"},
+      {"t:\n  steps = 2000\n  clip: 1\n", "f:2:3: not YAML: the line has no ':'; write steps: 2000"},
+      {"t:\n  steps 2000\n  clip: 1\n", "f:2:3: not YAML: the line has no ':'; write steps: 2000"},
+      {"t:\n  steps  # or epochs\n  clip: 1\n", "f:2:3: not YAML: the line has no ':'; write steps:"},
+      {"t:\n  steps: 1  # or epochs\n  clip:1.0\n  seed: 0\n", "f:3:3: a ':' needs a space after it: clip: 1.0"},
+      {"t:\n  steps: 1\n  seed:0\n\n# the end\neval:\n  a: 1\n", "f:3:3: a ':' needs a space after it: seed: 0"},
+      {"t:\n  a: 1\n  b:2\n  c:3\n  d: 4\n", "f:3:3: a ':' needs a space after it: b: 2"},
+      {"name:lenet\n\nmodel:\n  a: 1\n", "f:1:1: a ':' needs a space after it: name: lenet"},
+      {"a: 1\nb:[8, 16]\nc: 2\n", "f:2:1: a ':' needs a space after it: b: [8, 16]"},
+      {"- match: head\n  compute:fp32\n  parameter: fp32\n", "f:2:3: a ':' needs a space after it: compute: fp32"},
+      {"a:\n-8\n-16\nb: 3\n", "f:2:1: a '-' needs a space after it: - 8"},
+      {"a:\n  -match: head\n   compute: fp32\n", "f:2:3: a '-' needs a space after it: - match: head"},
+      {"a: 1\n!include x.yaml\nb:\n  c: 2\n", "f:2:1: '!include' is not supported: lists include no other files;"},
+      {"a: 1\nb=2\n", "f:2:1: not YAML: the line has no ':'; write b: 2"},
+      {"a: 1\nb 2  # two\n", "f:2:1: not YAML: the line has no ':'; write b: 2"},
+      {"some words of a text\na: 1\n", "f:1:1: not YAML: the line has no ':'; write some: words of a text, or begin"},
+  };
+  for (const auto& [text, problem] : cases) {
+    EXPECT_THAT(ProblemOf(text, kLists), StartsWith(problem)) << text;
+  }
+  // In these texts, the line before the mistake belongs to a text of several lines.
+  for (const char* text : {"a: |\n  steps 2000\n  b:3\nc: d: e\n", "a:\n  one text\n  in two lines\nc: d: e\n",
+                           "a: one text\n  in two lines\nc: d: e\n"}) {
+    EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("a ':' is not allowed here")) << text;
+  }
+}
+
+TEST(YamlTree, TextAfterAClosingQuote_IsNamed) {
+  EXPECT_EQ(ProblemOf("a: \"lenet\" two\n", kLists),
+            "f:1:12: not YAML: there is text after the closing quote: two; put all of the value in one pair of quotes, "
+            "or remove the text");
+  EXPECT_THAT(ProblemOf("a: 'it's late'\nb: 1\n", kLists), HasSubstr("within single quotes, write '' for a '"));
+  EXPECT_THAT(ProblemOf("a: {b: \"x\" y}\n", kLists), StartsWith("f:1:12: not YAML: there is text after"));
+  EXPECT_THAT(ProblemOf("a: {b: \"x\", c: 'y' # y\n", kLists), HasSubstr("is not closed"));
+}
+
+TEST(YamlTree, TextOutsideTheDocument_IsNamed) {
+  EXPECT_THAT(ProblemOf("plain text\n# a comment\na: 1\n", kLists), StartsWith("f:1:1: not YAML: the line has no ':'"));
+  EXPECT_EQ(ProblemOf("a: 1\n...\njunk\n", kLists),
+            "f:3:1: the '...' in line 2 ends the document, so there must be no text after it; remove the line or the "
+            "text");
+  EXPECT_EQ(ProblemOf("{\"a\": 1}\njunk\n", kLists), "f:2:1: there is text after the end of the value; remove it");
+}
+
+TEST(YamlTree, MarksOfMergeConflictsAndOfMarkdown_AreNamed) {
+  for (const char* mark : {"<<<<<<< HEAD", "=======", ">>>>>>> branch", "||||||| base"}) {
+    EXPECT_THAT(ProblemOf(absl::StrCat("a: 1\n", mark, "\nb: 2\n"), kLists),
+                testing::AllOf(StartsWith("f:2:1: '"), HasSubstr("is a mark of a merge conflict in git")))
+        << mark;
+  }
+  EXPECT_EQ(ProblemOf("```yaml\na: 1\n```\n", kLists),
+            "f:1:1: not YAML: '```' begins or ends a code block of Markdown; remove the line");
+  EXPECT_THAT(ProblemOf("a: 1\n```\n", kLists), StartsWith("f:2:1: not YAML: '```' begins or ends a code block"));
+  EXPECT_EQ(ProblemOf("a: |\n  <<<<<<< x\n  ```\n", kLists), "");
+}
+
+TEST(YamlTree, ABareLineWithAnInvisibleCharacter_NamesIt) {
+  EXPECT_THAT(ProblemOf("a: 1\n\ufeff\nb: 2\n", kLists), HasSubstr("U+FEFF"));
+}
+
+TEST(LookAlikes, OfATextWithoutLines_AreQuoted) {
+  std::vector<LookAlike> found = FindLookAlikes("n\u0430me");
+  ASSERT_EQ(found.size(), 1);
+  found[0].line = 0;
+  EXPECT_EQ(ExplainLookAlike(found[0]),
+            "the character '\u0430' is U+0430 (Cyrillic small letter a), which looks like a; type a plain a");
+}
+
 TEST(LookAlikes, AreFoundWithTheirPlaces) {
   const std::vector<LookAlike> found =
       FindLookAlikes("n\u0430me: \u201cx\u201d\n# \u00e9\nq: \uff11\u200b\u2013\u0663\n");
