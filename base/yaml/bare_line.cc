@@ -170,13 +170,12 @@ std::string ExplainBareLine(std::string_view line, const YamlKind& kind) {
   }
   const bool is_word = parts.name.size() == line.size() ||
                        std::string_view(" \t=").find(line[parts.name.size()]) != std::string_view::npos;
-  if (name.empty() || !is_word) {
+  const bool is_sentence = parts.separator == ' ' && parts.rest.find(' ') != std::string_view::npos;
+  if (name.empty() || !is_word || is_sentence) {
     return absl::StrCat(kNotYaml,
                         "the line has no ':'; a field is written as NAME: VALUE, and a comment begins with #");
   }
-  const bool is_sentence = parts.separator == ' ' && parts.rest.find(' ') != std::string_view::npos;
-  return absl::StrCat(kNotYaml, "the line has no ':'; write ", name, ":", rest.empty() ? "" : " ", rest,
-                      is_sentence ? ", or begin the line with # if it is a comment" : "");
+  return absl::StrCat(kNotYaml, "the line has no ':'; write ", name, ":", rest.empty() ? "" : " ", rest);
 }
 
 std::optional<Problem> FindBareLine(const std::vector<std::string>& lines, size_t number, const std::string& source,

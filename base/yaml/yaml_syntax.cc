@@ -262,8 +262,9 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlK
     return ProblemAt({mark.source, look_alike->line, look_alike->column}, "not YAML: " + ExplainLookAlike(*look_alike));
   }
   if (auto cause = FindCause(lines, mark, kind, message); cause.has_value()) {
-    if (const auto near = FalseSyntaxNear(look_alikes, cause->mark.line); near.has_value()) {
-      absl::StrAppend(&cause->message, "; ", ExplainLookAlike(*near));
+    const std::optional<LookAlike> near = FalseSyntaxNear(look_alikes, cause->mark.line);
+    if (near.has_value() && near->line == cause->mark.line) {
+      return ProblemAt({mark.source, near->line, near->column}, "not YAML: " + ExplainLookAlike(*near));
     }
     return *std::move(cause);
   }

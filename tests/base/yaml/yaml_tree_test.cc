@@ -84,7 +84,8 @@ TEST(YamlTree, ALineWithoutAField_IsNamedAndNotALaterOne) {
       {"a: 1\n!include x.yaml\nb:\n  c: 2\n", "f:2:1: '!include' is not supported: lists include no other files;"},
       {"a: 1\nb=2\n", "f:2:1: not YAML: the line has no ':'; write b: 2"},
       {"a: 1\nb 2  # two\n", "f:2:1: not YAML: the line has no ':'; write b: 2"},
-      {"some words of a text\na: 1\n", "f:1:1: not YAML: the line has no ':'; write some: words of a text, or begin"},
+      {"some words of a text\na: 1\n",
+       "f:1:1: not YAML: the line has no ':'; a field is written as NAME: VALUE, and a comment begins with #"},
   };
   for (const auto& [text, problem] : cases) {
     EXPECT_THAT(ProblemOf(text, kLists), StartsWith(problem)) << text;
@@ -126,7 +127,9 @@ TEST(YamlTree, MarksOfMergeConflictsAndOfMarkdown_AreNamed) {
 }
 
 TEST(YamlTree, ABareLineWithAnInvisibleCharacter_NamesIt) {
-  EXPECT_THAT(ProblemOf("a: 1\n\ufeff\nb: 2\n", kLists), HasSubstr("U+FEFF"));
+  EXPECT_EQ(ProblemOf("a: 1\n\ufeff\nb: 2\n", kLists),
+            "f:2:1: not YAML: the character in line 2, column 1 is U+FEFF (zero width no-break space), which nobody "
+            "sees; remove it");
 }
 
 TEST(LookAlikes, OfATextWithoutLines_AreQuoted) {
