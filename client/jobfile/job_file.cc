@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/yaml/foreign_text.h"
 #include "client/jobfile/field_limits.h"
+#include "client/jobfile/meant_value.h"
 #include "client/jobfile/problems_text.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_override.h"
@@ -28,7 +29,6 @@ using google::protobuf::OneofDescriptor;
 
 constexpr char kDuration[] = "google.protobuf.Duration";
 constexpr char kNameOption[] = "--name";
-constexpr char kSetOption[] = "--set ";  // The beginning of an override's SourceMark::source (spec_override.cc).
 
 // The path of a field in two forms: `shown` has the names that the user types, and is for messages; `proto` has the
 // names of the proto's fields. Both are keys of JobFile::marks.
@@ -98,57 +98,25 @@ class SpecFiller {
         {std::move(mark), std::move(field), std::move(message), std::move(nearest), std::move(allowed)});
   }
 
-  // Returns the text without the quotes around it if the field accepts the bare text; otherwise "". In an override,
-  // quotes are a part of the text.
-  static std::string WithoutQuotes(const std::string& text, const FieldDescriptor& field, Message* message) {
-    const bool is_quoted =
-        text.size() > 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
-    const std::string bare = is_quoted ? text.substr(1, text.size() - 2) : "";
-    return is_quoted && !SetScalar(bare, field, message).has_value() ? Shortened(bare, kMaxShownText) : "";
-  }
-
-  // Returns what was probably meant by a value that the field refuses. If another override follows in the same --set,
-  // after a comma, a semicolon or a space, puts --set before it.
-  static std::string NearestOf(const YamlNode& node, const ScalarRefusal& refusal) {
-    const size_t end = node.text.find_first_of(",; ");
-    const bool has_another = node.mark.source.starts_with(kSetOption) && end != std::string::npos &&
-                             absl::StrContains(node.text.substr(end), "=");
-    return has_another ? Shortened(absl::StrCat(node.text.substr(0, end), " --set ",
-                                                absl::StripLeadingAsciiWhitespace(node.text.substr(end + 1))),
-                                   kMaxShownText)
-                       : refusal.nearest;
-  }
-
   static std::string QuotedText(const std::string& text) {
     return absl::StrCat("'", Shortened(text, kMaxShownText), "'");
   }
 
-  // Returns the mapping that was probably meant by a word, as by "precision: bf16" or "model: lenet"; empty if there is
-  // none.
-  static std::string MeantMapping(const std::string& text, const FieldPath& path, const Descriptor& type) {
-    const size_t colon = text.find(':');
-    if (colon != std::string::npos && FindField(type, text.substr(0, colon)) != nullptr) {
-      return absl::StrCat(text.substr(0, colon), ": ", Shortened(text.substr(colon + 1), kMaxShownText));
-    }
-    const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(" ="), absl::SkipEmpty());
-    if (words.size() == 2 && FindField(type, words[0]) != nullptr) {
-      return absl::StrCat(words[0], ": ", Shortened(words[1], kMaxShownText));
-    }
-    if (const std::string name = absl::AsciiStrToLower(text); FindField(type, name) != nullptr) {
-      return absl::StrCat("{", name, ": {}}");
-    }
-    if (text.empty() || path.shown.empty() || type.field(0)->type() != FieldDescriptor::TYPE_STRING) {
-      return "";
-    }
-    const std::string preset = &type == v1::PrecisionPolicy::descriptor() ? NearestPreset(text) : "";
-    return absl::StrCat("{", FieldName(*type.field(0)), ": ", preset.empty() ? Shortened(text, kMaxShownText) : preset,
-                        "}");
+  static bool IsOverride(const SourceMark& mark) { return mark.source.starts_with(kSetOption); }
+
+  // Reports a value such as "null" in an override.
+  void ReportNoValue(const YamlNode& node, const FieldPath& path) {
+    Report(node.mark, path.shown,
+           absl::StrCat(path.shown, " is ", QuotedText(node.text),
+                        ", which means no value; --set cannot remove a field, so remove it in the file"));
   }
 
   // Reports a value where a mapping must be.
   void ReportNoMapping(const YamlNode& node, const FieldPath& path, const Descriptor& type) {
     const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
-    if (node.mark.source.starts_with(kSetOption) && is_scalar && (node.text == "null" || node.text.empty())) {
+    constexpr std::string_view kNoValues[] = {"", "null", "Null", "NULL", "~", "None", "none"};
+    if (IsOverride(node.mark) && is_scalar &&
+        std::find(std::begin(kNoValues), std::end(kNoValues), node.text) != std::end(kNoValues)) {
       Report(node.mark, path.shown,
              absl::StrCat(Shown(path), " is a mapping of fields, which --set cannot remove; remove it in the file"));
       return;
@@ -156,7 +124,7 @@ class SpecFiller {
     Report(
         node.mark, path.shown,
         absl::StrCat(Shown(path), " must be a mapping of fields, not ", is_scalar ? QuotedText(node.text) : "a list"),
-        is_scalar ? MeantMapping(node.text, path, type) : "", FieldNames(type));
+        is_scalar ? MeantMapping(node.text, {path.shown, IsOverride(node.mark)}, type) : "", FieldNames(type));
   }
 
   void ReportUnknown(const YamlEntry& entry, const FieldPath& path, const Descriptor& type) {
@@ -165,7 +133,8 @@ class SpecFiller {
                                                      .type = &type,
                                                      .whole = v1::JobSpec::descriptor(),
                                                      .root = &root_,
-                                                     .is_override = entry.mark.line == 0});
+                                                     .is_override = entry.mark.line == 0,
+                                                     .value = &entry.value});
     Report(entry.mark, path.shown, std::move(answer.message), std::move(answer.nearest), std::move(answer.allowed));
   }
 
@@ -201,14 +170,31 @@ class SpecFiller {
     }
   }
 
+  // Whether the value's text are the items of a list that lack the space after their '-': "-8 -16" in lines of its own.
+  bool LacksSpaceAfterDash(const YamlNode& node, const FieldPath& path) const {
+    const auto key = file_->marks.find(path.shown);
+    const bool is_below = key != file_->marks.end() && node.mark.line > key->second.line;
+    const bool is_of_dash = node.kind == YamlNode::Kind::kMap && !node.entries.empty()
+                                ? node.entries.front().key.starts_with('-')
+                                : node.kind == YamlNode::Kind::kScalar && !node.quoted && node.text.starts_with('-');
+    return is_below && is_of_dash;
+  }
+
   void ReportNoList(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field) {
     const std::string list = absl::StrCat(" a list: [", TypeWords(field), ", ...]");
     const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
+    if (MeansNoValue(node, field)) {
+      ReportNoValue(node, path);
+      return;
+    }
     const std::string found = is_scalar ? QuotedText(node.text) : "a mapping";
+    const bool lacks_space = LacksSpaceAfterDash(node, path);
     Report(node.mark, path.shown,
-           node.kind == YamlNode::Kind::kNull ? absl::StrCat(path.shown, " has no value; it must be", list)
-                                              : absl::StrCat(path.shown, " must be", list, ", not ", found),
-           is_scalar && !node.text.empty() ? absl::StrCat("[", Shortened(node.text, kMaxShownText), "]") : "");
+           node.kind == YamlNode::Kind::kNull
+               ? absl::StrCat(path.shown, " has no value; it must be", list)
+               : absl::StrCat(path.shown, " must be", list, ", not ", found,
+                              lacks_space ? "; the '-' of an item needs a space after it" : ""),
+           is_scalar && !lacks_space ? MeantList(node.text, {path.shown, IsOverride(node.mark)}, field) : "");
   }
 
   static bool IsUnsetIfZero(const FieldDescriptor& field) {
@@ -227,9 +213,13 @@ class SpecFiller {
   }
 
   void FillMap(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field, Message* message) {
+    if (MeansNoValue(node, field)) {
+      ReportNoValue(node, path);
+      return;
+    }
     if (node.kind != YamlNode::Kind::kMap) {
       const bool is_pair = node.kind == YamlNode::Kind::kScalar && absl::StrContains(node.text, "=");
-      const bool is_override = node.mark.source.starts_with(kSetOption);
+      const bool is_override = IsOverride(node.mark);
       const std::string found = node.kind == YamlNode::Kind::kScalar     ? QuotedText(node.text)
                                 : node.kind == YamlNode::Kind::kSequence ? "a list"
                                                                          : "empty";
@@ -269,16 +259,39 @@ class SpecFiller {
       Report(node.mark, path.shown,
              absl::StrCat(path.shown, " must be ", TypeWords(field), ", not a ",
                           node.kind == YamlNode::Kind::kMap ? "mapping" : "list"));
-    } else if (node.text == "null" && node.mark.source.starts_with(kSetOption) &&
-               field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      Report(node.mark, path.shown,
-             absl::StrCat(path.shown, " is 'null', which means no value in YAML; --set cannot remove a field"));
+    } else if (MeansNoValue(node, field)) {
+      ReportNoValue(node, path);
     } else if (const auto refusal = SetScalar(node.text, field, message)) {
-      const std::string bare = node.mark.source.starts_with(kSetOption) ? WithoutQuotes(node.text, field, message) : "";
-      Report(node.mark, path.shown, absl::StrCat(path.shown, " ", refusal->message),
-             bare.empty() ? NearestOf(node, *refusal) : bare, refusal->allowed);
+      ReportRefusal(node, path, field, *refusal);
     } else if (!field.is_repeated() && IsUnsetIfZero(field) && !message->GetReflection()->HasField(*message, &field)) {
       ReportZero(node, path, field, node.text.empty() ? "is empty" : absl::StrCat("is ", node.text));
+    } else {
+      KeepText(node, path, field);
+    }
+  }
+
+  void ReportRefusal(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field,
+                     const ScalarRefusal& refusal) {
+    const std::string bare = IsOverride(node.mark) ? WithoutQuotes(node.text, field) : "";
+    const std::string items = field.is_repeated() ? MeantItems(node.text, field) : "";
+    Report(node.mark, path.shown,
+           absl::StrCat(path.shown, " ", refusal.message, items.empty() ? "" : "; a ',' stands between two items"),
+           !bare.empty()    ? bare
+           : !items.empty() ? items
+                            : MeantScalar(node, refusal),
+           refusal.allowed);
+  }
+
+  // Keeps the text of a number or a duration for the messages of the server, which knows only its value. Notes quotes
+  // around the text of an override: the user may have put them there for YAML.
+  void KeepText(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field) {
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+      file_->texts[path.proto] = node.text;
+      file_->texts[path.shown] = node.text;
+    } else if (IsOverride(node.mark) && IsQuoted(node.text) && node.mark.source == kSetOption + path.shown) {
+      file_->notes.push_back(absl::StrCat(node.mark.source, ": the quotes are a part of the value ",
+                                          Shortened(node.text, kMaxShownText), "; without them: ", node.mark.source,
+                                          "=", Shortened(node.text.substr(1, node.text.size() - 2), kMaxShownText)));
     }
   }
 
@@ -338,7 +351,7 @@ JobFile ReadText(std::string_view text, const std::string& source, const std::ve
     return file;
   }
   for (const std::string& assignment : overrides) {
-    ApplyOverride(assignment, *v1::JobSpec::descriptor(), &*root, {&file.problems, &file.replaced});
+    ApplyOverride(assignment, *v1::JobSpec::descriptor(), &*root, {&file.problems, &file.replaced, &file.notes});
   }
   if (!name.empty()) {
     CheckNameIsGivenOnce(*root, &file.problems);
@@ -357,11 +370,16 @@ JobFile ReadText(std::string_view text, const std::string& source, const std::ve
 JobFile ReadJobFile(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                     const std::string& name) {
   JobFile file = ReadText(text, source, overrides, name);
-  file.look_alikes = FindLookAlikes(text);
-  for (Problem& problem : file.problems) {
-    if (problem.mark.source == source) {
-      ExplainLookAlikeIn(file.look_alikes, &problem);
+  file.look_alikes[source] = FindLookAlikes(text);
+  for (const std::string& assignment : overrides) {
+    for (LookAlike& one : FindLookAlikes(assignment)) {
+      one.line = 0;
+      one.column = 0;
+      file.look_alikes[PlaceOfOverride(assignment)].push_back(std::move(one));
     }
+  }
+  for (Problem& problem : file.problems) {
+    ExplainLookAlikeIn(file.look_alikes, &problem);
   }
   return file;
 }

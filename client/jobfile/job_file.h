@@ -22,11 +22,14 @@ struct JobFile {
   // The position in the source at which each field of `spec` was set. The key is the field's path
   // ("model.lenet.widths[1]"), in the names that users know and in those of the proto.
   std::map<std::string, SourceMark> marks;
-  // Characters of the source that are not ASCII but look like ASCII. The messages about problems mention those that
-  // cause them.
-  std::vector<LookAlike> look_alikes;
+  // The text from which each number, choice and duration of `spec` was read, by the same keys: "100000d".
+  std::map<std::string, std::string> texts;
+  // Characters that are not ASCII but look like ASCII. The key is the place in which they stand: the source, or
+  // "--set train.steps". The messages about problems mention those that cause them.
+  std::map<std::string, std::vector<LookAlike>> look_alikes;
   // The fields of the file that overrides replaced.
   std::vector<Replacement> replaced;
+  std::vector<std::string> notes;  // Effects of overrides that the user may not expect, in sentences.
 };
 
 // Parses `text`, applies the overrides "path=value" to it one after the other, and reads the result. `source` is the

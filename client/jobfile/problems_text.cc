@@ -93,13 +93,20 @@ std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvi
   return text;
 }
 
-void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem) {
-  const auto quoted = std::find_if(look_alikes.begin(), look_alikes.end(), [problem](const LookAlike& one) {
+void ExplainLookAlikeIn(const std::map<std::string, std::vector<LookAlike>>& look_alikes, Problem* problem) {
+  const auto in_place = look_alikes.find(problem->mark.source);
+  if (in_place == look_alikes.end()) {
+    return;
+  }
+  // A problem of a whole override has no quote: its place shows the override.
+  const bool is_of_whole = problem->field.empty() && problem->mark.line == 0;
+  const std::string text = absl::StrCat(problem->message, is_of_whole ? problem->mark.source : "");
+  const std::vector<LookAlike>& all = in_place->second;
+  const auto quoted = std::find_if(all.begin(), all.end(), [&](const LookAlike& one) {
     return one.line == problem->mark.line && one.column >= problem->mark.column &&
-           (absl::StrContains(problem->message, one.character) ||
-            absl::StrContains(problem->message, OneLine(one.character)));
+           (absl::StrContains(text, one.character) || absl::StrContains(text, OneLine(one.character)));
   });
-  if (quoted != look_alikes.end() && !absl::StrContains(problem->message, quoted->code)) {
+  if (quoted != all.end() && !absl::StrContains(problem->message, quoted->code)) {
     absl::StrAppend(&problem->message, "; ", ExplainLookAlike(*quoted));
   }
 }

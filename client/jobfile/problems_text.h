@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct ProblemAdvice {
 std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvice& advice);
 
 // If the problem's message quotes a character that only looks like an ASCII character, adds an explanation of this
-// character to the message.
-void ExplainLookAlikeIn(const std::vector<LookAlike>& look_alikes, Problem* problem);
+// character to the message. `look_alikes` has these characters by their place (JobFile::look_alikes).
+void ExplainLookAlikeIn(const std::map<std::string, std::vector<LookAlike>>& look_alikes, Problem* problem);
 
 }  // namespace ampd::client

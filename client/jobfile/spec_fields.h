@@ -34,6 +34,17 @@ std::vector<std::string> PathsLike(const google::protobuf::Descriptor& message, 
 // is none.
 std::string UsualName(std::string_view word);
 
+// The field of a job file that does what another program's field does, and its value if it has one: "precision.preset"
+// and "fp16" for "fp16".
+struct UsualField {
+  std::string path;
+  std::string value;
+};
+
+// Returns the field for what other programs call `word`, such as "device", "save_steps" or "fp16". The path is empty if
+// there is none.
+UsualField UsualFieldOf(std::string_view word);
+
 // Returns the name that ampd has for a number format that other programs call `word`: "bf16" for "bfloat16". Empty if
 // there is none.
 std::string UsualFormat(std::string_view word);

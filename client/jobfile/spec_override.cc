@@ -6,12 +6,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "base/yaml/look_alike.h"
+#include "client/jobfile/field_limits.h"
+#include "client/jobfile/meant_value.h"
+#include "client/jobfile/override_path.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -20,73 +21,8 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-constexpr size_t kMaxOverrideDepth = 16;
 constexpr size_t kMaxMeant = 60;       // most bytes of a suggestion
 constexpr size_t kMaxShownPath = 300;  // most bytes of a path in messages
-
-// The beginning of an override's place in messages: "--set train.steps". A place in a file never begins so.
-constexpr char kSet[] = "--set ";
-
-// One word of a path: "module_rules[0]".
-struct Step {
-  std::string name;
-  std::optional<size_t> index = {};
-};
-
-// Returns what is wrong with one word of a path; empty if nothing is, and then `step` holds the word.
-std::string ReadStep(const std::string& word, Step* step) {
-  const size_t bracket = word.find('[');
-  step->name = word.substr(0, bracket);
-  if (bracket == std::string::npos) {
-    return "";
-  }
-  if (bracket == 0) {
-    return absl::StrCat("'", word, "' has no name before its index; the index follows the name of a list: hidden[0]");
-  }
-  if (!word.ends_with("]")) {
-    return absl::StrCat("'", word, "' has a '[' without a ']' at its end; an index is written as ", step->name, "[0]");
-  }
-  const std::string digits = word.substr(bracket + 1, word.size() - bracket - 2);
-  if (absl::StrContains(digits, "][")) {
-    return absl::StrCat("'", word, "' has two indices; no field is a list of lists");
-  }
-  size_t index = 0;
-  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
-      !absl::SimpleAtoi(digits, &index)) {
-    return absl::StrCat("'", digits, "' is not the index of an item; indices are whole numbers from 0 on: ", step->name,
-                        "[0]");
-  }
-  step->index = index;
-  return "";
-}
-
-// Returns what is wrong with a path as a whole; empty if nothing is, and then `steps` holds its words.
-std::string ReadPath(const std::string& path, std::vector<Step>* steps) {
-  if (path.empty()) {
-    return "has no path before the '='; an override is PATH=VALUE, for example train.steps=500";
-  }
-  if (path.front() == '.' || path.back() == '.') {
-    return absl::StrCat("the path ", path.front() == '.' ? "begins" : "ends",
-                        " with a dot; dots stand between names: ", "train.steps");
-  }
-  constexpr std::string_view kLabels = "labels.";
-  if (const std::string key = absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}});
-      path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.') {
-    return absl::StrCat("a key with a dot stands in a mapping, which replaces all labels: labels={\"", key,
-                        "\": VALUE}");
-  }
-  for (const auto word : absl::StrSplit(path, '.')) {
-    if (word.empty()) {
-      return "the path has two dots in a row; one dot stands between two names: train.steps";
-    }
-    if (const std::string wrong = ReadStep(std::string(word), &steps->emplace_back()); !wrong.empty()) {
-      return wrong;
-    }
-  }
-  return steps->size() > kMaxOverrideDepth
-             ? absl::StrCat("a path has at most ", kMaxOverrideDepth, " names, not ", steps->size())
-             : "";
-}
 
 // Applies one override: walks along its path and creates what is missing.
 class Walk {
@@ -98,6 +34,9 @@ class Walk {
   // Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
   // returns null.
   YamlNode* ItemOf(YamlNode* node, size_t index);
+  // Makes the node, which ChildOf returned last and which the file does not set, a list of these items. Does nothing if
+  // there are none.
+  void FillIn(std::vector<YamlNode> defaults, YamlNode* node);
 
  private:
   void RemoveAlternatives(YamlNode* node, const Descriptor& type, const FieldDescriptor& field);
@@ -118,7 +57,7 @@ void Walk::RemoveAlternatives(YamlNode* node, const Descriptor& type, const Fiel
     if (!is_excluded(entry)) {
       continue;
     }
-    if (entry.mark.source.starts_with(kSet)) {
+    if (entry.mark.source.starts_with(kSetOption)) {
       applied_->problems->push_back(
           {mark_, "",
            absl::StrCat("cannot be combined with ", entry.mark.source, ": a job file has only one of '",
@@ -152,6 +91,17 @@ YamlNode* Walk::ChildOf(YamlNode* node, const std::string& name, const Descripto
   return &entry->value;
 }
 
+void Walk::FillIn(std::vector<YamlNode> defaults, YamlNode* node) {
+  if (defaults.empty()) {
+    return;
+  }
+  const std::string all =
+      absl::StrJoin(defaults, ", ", [](std::string* text, const YamlNode& item) { text->append(item.text); });
+  applied_->notes->push_back(
+      absl::StrCat(mark_.source, " starts from the default list, [", all, "], because the file does not set ", path_));
+  *node = YamlNode{YamlNode::Kind::kSequence, defaults.front().mark, "", false, std::move(defaults), {}};
+}
+
 YamlNode* Walk::ItemOf(YamlNode* node, size_t index) {
   if (node->kind != YamlNode::Kind::kSequence) {
     *node = YamlNode{YamlNode::Kind::kSequence, mark_, "", false, {}, {}};
@@ -165,15 +115,9 @@ YamlNode* Walk::ItemOf(YamlNode* node, size_t index) {
   return &node->items[index];
 }
 
-const Descriptor* TypeOfField(const Descriptor* type, const std::string& name) {
-  const FieldDescriptor* field = type == nullptr ? nullptr : FindField(*type, name);
-  const bool is_message = field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field->is_map();
-  return is_message ? field->message_type() : nullptr;
-}
-
 // Returns the place of an override that has set the node or a part of it; null if none has.
 const SourceMark* EarlierOverride(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kNull && node.mark.source.starts_with(kSet)) {
+  if (node.kind != YamlNode::Kind::kNull && node.mark.source.starts_with(kSetOption)) {
     return &node.mark;
   }
   for (const YamlNode& item : node.items) {
@@ -216,60 +160,87 @@ void SetMarks(const SourceMark& mark, YamlNode* node) {
 
 // Returns the value of an assignment. Only a text that begins as a list or mapping is parsed as YAML; any other text
 // is taken as it is, so that it needs no quotes.
-std::optional<YamlNode> ValueOf(const std::string& text, const SourceMark& mark, std::vector<Problem>* problems) {
-  if (!text.starts_with("[") && !text.starts_with("{")) {
+std::optional<YamlNode> ValueOf(const std::string& text, bool is_text, const SourceMark& mark,
+                                std::vector<Problem>* problems) {
+  if (is_text || (!text.starts_with("[") && !text.starts_with("{"))) {
     return YamlNode{YamlNode::Kind::kScalar, mark, text, true, {}, {}};
   }
+  const size_t num_before = problems->size();
   std::optional<YamlNode> node = ParseYaml(text, mark.source, kJobFileKind, problems);
+  for (size_t i = num_before; i < problems->size(); ++i) {
+    (*problems)[i].mark = mark;  // The value is a line that the user sees, so its columns need no numbers.
+  }
   if (node.has_value()) {
     SetMarks(mark, &*node);
   }
   return node;
 }
 
-// Returns the path with an index in place of its word at `at`, which is a number: "model.mlp.hidden[0]" for
-// "model.mlp.hidden.0".
-std::string WithIndex(const std::vector<Step>& steps, size_t at) {
-  std::string path;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = steps[i];
-    absl::StrAppend(&path, i == at ? absl::StrCat("[", step.name, "]") : absl::StrCat(i == 0 ? "" : ".", step.name),
-                    step.index.has_value() ? absl::StrCat("[", *step.index, "]") : "");
+// Whether the path leads to a text: a field, an item of a list of texts, or a label.
+bool IsText(const std::vector<PathStep>& steps, const Descriptor& type) {
+  const Descriptor* level = &type;
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    const FieldDescriptor* const field = level == nullptr ? nullptr : FindField(*level, steps[i].name);
+    if (field != nullptr && field->is_map()) {
+      return i + 2 == steps.size() && field->message_type()->map_value()->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    }
+    level = TypeOfField(level, steps[i].name);
   }
-  return path;
+  const FieldDescriptor* const last = level == nullptr ? nullptr : FindField(*level, steps.back().name);
+  return last != nullptr && last->cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
+         last->is_repeated() == steps.back().index.has_value();
 }
 
-// Whether the field `name` of the message is a list.
-bool IsList(const Descriptor* type, const std::string& name) {
+// Returns the list that the server fills in if the job file does not set the field; empty if it fills in none.
+std::vector<YamlNode> DefaultItems(const Descriptor* type, const std::string& name) {
   const FieldDescriptor* const field = type == nullptr ? nullptr : FindField(*type, name);
-  return field != nullptr && field->is_repeated() && !field->is_map();
-}
-
-bool IsNumber(const std::string& word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), absl::ascii_isdigit);
+  const FieldLimits* const limits = field == nullptr ? nullptr : LimitsOf(*field);
+  const std::string text = limits == nullptr ? "" : limits->default_value;
+  std::vector<Problem> problems;
+  const std::string place = absl::StrCat("the default of ", name);
+  std::optional<YamlNode> list = text.starts_with("[") ? ParseYaml(text, place, kJobFileKind, &problems) : std::nullopt;
+  if (!list.has_value()) {
+    return {};
+  }
+  SetMarks({place, 0, 0}, &*list);
+  return list->items;
 }
 
 // Explains an assignment without a '='.
 Problem NoAssignment(const std::string& assignment, const SourceMark& mark) {
   const size_t colon = assignment.find(':');
-  const std::string meant =
-      colon == std::string::npos ? "" : absl::StrCat(assignment.substr(0, colon), "=", assignment.substr(colon + 1));
+  const std::string plain = WithPlainCharacters(assignment);  // The full-width form of '=' is no '='.
+  const std::string meant = absl::StrContains(plain, "=") ? plain
+                            : colon == std::string::npos
+                                ? ""
+                                : absl::StrCat(assignment.substr(0, colon), "=",
+                                               absl::StripLeadingAsciiWhitespace(assignment.substr(colon + 1)));
   return {mark, "", "has no '='; an override is PATH=VALUE, for example train.steps=500", Shortened(meant, kMaxMeant)};
 }
 
+// The path of an assignment, without blanks around it.
+std::string PathIn(const std::string& assignment) {
+  return std::string(absl::StripAsciiWhitespace(assignment.substr(0, assignment.find('='))));
+}
+
 }  // namespace
+
+std::string PlaceOfOverride(const std::string& assignment) {
+  const std::string path = PathIn(assignment);
+  return kSetOption + (path.empty() ? "''" : Shortened(path, kMaxShownPath));
+}
 
 void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNode* root,
                    const AppliedOverrides& applied) {
   AppliedOverrides out = applied;
   if (const auto invalid = FirstInvalidUtf8(assignment); invalid.has_value()) {
     const std::string path = OneLine(assignment.substr(0, assignment.find('=')));
-    out.problems->push_back({{kSet + path, 0, 0}, path, NotUtf8(assignment, *invalid)});
+    out.problems->push_back({{kSetOption + path, 0, 0}, path, NotUtf8(assignment, *invalid)});
     return;
   }
   const size_t equals = assignment.find('=');
-  const std::string path(absl::StripAsciiWhitespace(assignment.substr(0, equals)));
-  const SourceMark mark{kSet + (path.empty() ? "''" : Shortened(path, kMaxShownPath)), 0, 0};
+  const std::string path = PathIn(assignment);
+  const SourceMark mark{PlaceOfOverride(assignment), 0, 0};
   const auto refuse = [&](std::string why, std::string nearest = "") {
     out.problems->push_back({mark, path, std::move(why), std::move(nearest)});
   };
@@ -277,13 +248,13 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
     out.problems->push_back(NoAssignment(path, mark));
     return;
   }
-  std::vector<Step> steps;
-  if (std::string wrong = ReadPath(path, &steps); !wrong.empty()) {
-    refuse(std::move(wrong));
+  std::vector<PathStep> steps;
+  if (std::optional<PathRefusal> wrong = ReadPath(path, type, &steps); wrong.has_value()) {
+    refuse(std::move(wrong->message), std::move(wrong->nearest));
     return;
   }
-  std::optional<YamlNode> value =
-      ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))), mark, out.problems);
+  std::optional<YamlNode> value = ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))),
+                                          IsText(steps, type), mark, out.problems);
   if (!value.has_value()) {
     return;
   }
@@ -292,7 +263,7 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
   YamlNode* node = root;
   const Descriptor* level = &type;
   for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = steps[i];
+    const PathStep& step = steps[i];
     if (i + 1 < steps.size() && !step.index.has_value() && IsList(level, step.name) && IsNumber(steps[i + 1].name)) {
       refuse(absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]"),
              WithIndex(steps, i + 1));
@@ -300,8 +271,11 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
       return;
     }
     node = walk.ChildOf(node, step.name, level);
-    level = TypeOfField(level, step.name);
     YamlNode* const list = node;
+    if (step.index.has_value() && list->kind == YamlNode::Kind::kNull) {
+      walk.FillIn(DefaultItems(level, step.name), list);
+    }
+    level = TypeOfField(level, step.name);
     if (step.index.has_value() && (node = walk.ItemOf(list, *step.index)) == nullptr) {
       refuse(absl::StrCat("there is no item ", *step.index, " in ", step.name, "; the list has ", list->items.size(),
                           list->items.size() == 1 ? " item" : " items", ", so ", step.name, "[", list->items.size(),

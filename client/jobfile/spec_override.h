@@ -28,11 +28,15 @@ struct Replacement {
   SourceMark mark;   // the place of the replaced field in the file
 };
 
-// The lists to which ApplyOverride appends problems and replaced fields.
+// The lists to which ApplyOverride appends problems, replaced fields and notes.
 struct AppliedOverrides {
   std::vector<Problem>* problems;
   std::vector<Replacement>* replaced;
+  std::vector<std::string>* notes;  // effects that the user may not expect, in sentences
 };
+
+// Returns SourceMark::source of the override: "--set train.steps".
+std::string PlaceOfOverride(const std::string& assignment);
 
 // Applies an assignment "path=value" (precision.preset=fp16, model.lenet.widths=[32,64],
 // precision.module_rules[0].compute=fp32) to `root`, the YAML tree of a message of `type`. Creates missing nodes on the
@@ -40,6 +44,7 @@ struct AppliedOverrides {
 // value lacks are removed. Removed fields of the file are added to `applied.replaced`. If an earlier override has set a
 // removed member, or this value or a part of it, a problem is added to `applied.problems`. The position of the new
 // value is "--set path". An unknown field is added to the tree too; the reader of the tree reports it later.
+// If the path leads to an item of a list that the file does not set, the other items are those of the default list.
 void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
                    const AppliedOverrides& applied);
 

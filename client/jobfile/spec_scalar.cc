@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -16,7 +17,9 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/yaml/look_alike.h"
 #include "client/jobfile/field_limits.h"
+#include "client/jobfile/number_text.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -92,6 +95,14 @@ std::optional<ScalarRefusal> RefuseLeadingZero(const std::string& text) {
       {}};
 }
 
+// Returns the text in ASCII and without separators between groups of digits, as a number is written. Empty if the text
+// has neither.
+std::string PlainNumber(const std::string& text) {
+  const std::string ascii(absl::StripAsciiWhitespace(WithPlainCharacters(text)));
+  const std::string plain = WithoutSeparators(ascii);
+  return !plain.empty() ? plain : ascii != text ? ascii : "";
+}
+
 template <typename T>
 std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDescriptor& field, T* value) {
   using Limits = std::numeric_limits<T>;
@@ -102,21 +113,26 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
     return OutOfRange<T>(text, field, text.starts_with('-') ? Limits::lowest() : Limits::max());
   }
   double number = 0;
-  if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || number != std::floor(number)) {
+  const bool is_number = absl::SimpleAtod(text, &number) && std::isfinite(number);
+  const bool is_hexadecimal = absl::StrContains(text, "x") || absl::StrContains(text, "X");
+  const std::optional<std::string> digits = is_hexadecimal ? std::nullopt : ExactWhole(text);
+  const bool is_whole = is_hexadecimal ? number == std::floor(number) : digits.has_value();
+  if (!is_number || (!is_whole && std::abs(number) < 1e40)) {
     ScalarRefusal refusal = NotA(TypeWords(field), text);
-    const std::string digits = absl::StrReplaceAll(text, {{",", ""}, {"_", ""}, {" ", ""}, {"\u00a0", ""}});
-    refusal.nearest = digits != text && absl::SimpleAtoi(digits, value) ? digits : "";
+    const std::string plain = PlainNumber(text);
+    refusal.nearest = absl::SimpleAtoi(plain, value) ? plain : "";
     return refusal;
   }
-  // The largest whole number that may be written as 1e15 or 15.0: up to 2^53 a double holds every whole number
-  // exactly. Larger numbers must be plain digits.
+  // Below 2^53 a double holds every whole number exactly. Other readers of YAML take 1e15 and 15.0 for doubles, so
+  // larger numbers must be plain digits.
   constexpr double kExact = 9007199254740992.0;
   if (number < static_cast<double>(Limits::lowest()) || number > static_cast<double>(Limits::max())) {
     return OutOfRange<T>(text, field, number < 0 ? Limits::lowest() : Limits::max());
   }
-  if (std::abs(number) > kExact) {
-    return ScalarRefusal{
-        absl::StrCat("is too large to be written as ", Quoted(text), "; write all of its digits"), "", {}};
+  if (std::abs(number) >= kExact) {
+    return ScalarRefusal{absl::StrCat("is too large to be written as ", Quoted(text), "; write its digits only"),
+                         digits.value_or(""),
+                         {}};
   }
   *value = static_cast<T>(number);
   return std::nullopt;
@@ -138,16 +154,33 @@ std::optional<ScalarRefusal> PutByteCount(const std::string& text, const Target&
   return std::nullopt;
 }
 
+// Refuses a text that is not a number. Suggests a number without separators, and with a '.' in place of a decimal
+// comma.
+ScalarRefusal NotANumber(const std::string& text) {
+  const auto if_number = [](const std::string& guess) {
+    double value = 0;
+    return absl::SimpleAtod(guess, &value) ? guess : "";
+  };
+  const std::string plain = if_number(PlainNumber(text));
+  const bool has_comma = std::count(text.begin(), text.end(), ',') == 1;
+  const std::string decimal = has_comma ? if_number(absl::StrReplaceAll(text, {{",", "."}})) : "";
+  if (!plain.empty() && !decimal.empty()) {
+    return {absl::StrCat("is ", Quoted(text), "; write ", plain, ", or ", decimal, " if the ',' is a decimal comma"),
+            "",
+            {}};
+  }
+  ScalarRefusal refusal = NotA("a number", text);
+  refusal.nearest = plain.empty() ? decimal : plain;
+  return refusal;
+}
+
 std::optional<ScalarRefusal> PutNumber(const std::string& text, const Target& target) {
   double value = 0;
   if (text == ".inf" || text == "-.inf" || text == ".nan") {
     return NotA("a finite number", text);
   }
   if (!absl::SimpleAtod(text, &value)) {
-    ScalarRefusal refusal = NotA("a number", text);
-    const std::string plain = absl::StrReplaceAll(text, {{",", "."}, {"_", ""}, {" ", ""}, {"\u00a0", ""}});
-    refusal.nearest = plain != text && absl::SimpleAtod(plain, &value) ? plain : "";
-    return refusal;
+    return NotANumber(text);
   }
   if (!std::isfinite(value)) {
     return NotA("a finite number", text);

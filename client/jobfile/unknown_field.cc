@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,6 +26,9 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
     const auto entry =
         std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
     if (entry == node->entries.end()) {
+      // In "optimizer: {name: adamw}", which is no job file, adamw is meant to be the choice.
+      num_words += std::any_of(node->entries.begin(), node->entries.end(),
+                               [&](const YamlEntry& one) { return absl::EqualsIgnoreCase(one.value.text, word); });
       break;
     }
     node = &entry->value;
@@ -57,12 +61,47 @@ bool HoldsFields(const UnknownField& unknown) {
          FindField(*unknown.type, entry->value.entries.front().key) != nullptr;
 }
 
-// Returns how the field at the path is written: as it is in an override, and as nested mappings in a file.
-std::string Written(const std::string& path, bool is_override) {
+// Returns how the field at the path is written: as it is in an override, and as nested mappings in a file. An empty
+// value is shown as "...".
+std::string Written(const std::string& path, bool is_override, const std::string& value = "") {
   const std::vector<std::string> words = absl::StrSplit(path, '.');
-  return is_override || words.size() == 1
-             ? path
-             : absl::StrCat(absl::StrJoin(words, ": {"), ": ...", std::string(words.size() - 1, '}'));
+  const std::string shown = value.empty() ? "..." : value;
+  if (is_override) {
+    return value.empty() ? path : absl::StrCat(path, "=", value);
+  }
+  return words.size() > 1 ? absl::StrCat(absl::StrJoin(words, ": {"), ": ", shown, std::string(words.size() - 1, '}'))
+         : value.empty()  ? path
+                          : absl::StrCat(path, ": ", value);
+}
+
+// The assignment in a key such as "steps:3", "steps=3" or "steps 3", which YAML takes for a name without a value.
+struct KeyedValue {
+  const google::protobuf::FieldDescriptor* field = nullptr;  // null: the key is no such assignment
+  std::string value = {};
+};
+
+KeyedValue KeyedValueOf(const UnknownField& unknown) {
+  const size_t end = unknown.key.find_first_of(":= ");
+  const size_t value = end == std::string::npos ? end : unknown.key.find_first_not_of(":= ", end);
+  if (value == std::string::npos) {
+    return {};
+  }
+  const google::protobuf::FieldDescriptor* const field = FindField(*unknown.type, unknown.key.substr(0, end));
+  // In an override, "train:steps" is a path.
+  const bool is_path = field != nullptr && unknown.is_override &&
+                       field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE;
+  return is_path ? KeyedValue() : KeyedValue{field, Shortened(unknown.key.substr(value), 40)};
+}
+
+// Returns the choice that the key's value names, such as "adamw" in "optimizer: {name: adamw}"; empty if it names none.
+std::string ChoiceIn(const UnknownField& unknown) {
+  const bool has_text = unknown.value != nullptr && unknown.value->kind == YamlNode::Kind::kScalar;
+  const google::protobuf::FieldDescriptor* const choice =
+      has_text ? FindField(*unknown.type, absl::AsciiStrToLower(unknown.value->text)) : nullptr;
+  return choice != nullptr && choice->real_containing_oneof() != nullptr &&
+                 choice->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE
+             ? FieldName(*choice)
+             : "";
 }
 
 // Returns the name or the path, from the section on, of the field that was probably meant; empty if there is none.
@@ -82,10 +121,10 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
         "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
   }
   const std::string quoted = QuotedKey(unknown.key);
-  if (const size_t colon = unknown.key.find(':'); !unknown.is_override && colon != std::string::npos &&
-                                                  FindField(*unknown.type, unknown.key.substr(0, colon)) != nullptr) {
-    return {absl::StrCat("a ':' needs a space after it: ", unknown.key.substr(0, colon), ": ",
-                         Shortened(unknown.key.substr(colon + 1), 40))};
+  if (const KeyedValue keyed = KeyedValueOf(unknown); keyed.field != nullptr) {
+    const bool has_colon = unknown.key[unknown.key.find_first_of(":= ")] == ':';
+    return {absl::StrCat(has_colon ? "a ':' needs a space after it: " : absl::StrCat(quoted, " has no ':'; write "),
+                         FieldName(*keyed.field), ": ", keyed.value)};
   }
   if (unknown.section.empty() && HoldsFields(unknown)) {
     return {absl::StrCat(quoted,
@@ -95,7 +134,15 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   const std::string no_field =
       absl::StrCat(quoted, " is not a field of ", unknown.section.empty() ? "a job file" : unknown.section);
   if (const std::string plain = WithPlainCharacters(unknown.key); plain != unknown.key) {
-    return {no_field, FindField(*unknown.type, plain) == nullptr ? "" : plain};
+    const std::vector<std::string> like =
+        absl::StrContains(plain, '.') ? PathsLike(*unknown.type, plain) : std::vector<std::string>();
+    return {no_field, FindField(*unknown.type, plain) != nullptr ? plain
+                      : like.empty()                             ? ""
+                                                                 : Written(like.front(), unknown.is_override)};
+  }
+  if (const std::string choice = ChoiceIn(unknown); !choice.empty()) {
+    return {absl::StrCat(no_field, "; each choice is a field of its own"),
+            unknown.is_override ? absl::StrCat(unknown.section, ".", choice, "={}") : absl::StrCat(choice, ": {...}")};
   }
   const std::vector<std::string> names = FieldNames(*unknown.type);
   const std::string usual = UsualName(unknown.key);
@@ -106,6 +153,12 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   if (const std::string meant = MeantInSection(unknown); !meant.empty()) {
     const bool is_further_in = absl::StrContains(meant, '.');
     return {no_field, Written(meant, unknown.is_override), is_further_in ? std::vector<std::string>() : names};
+  }
+  if (const UsualField field = UsualFieldOf(unknown.key); !field.path.empty()) {
+    const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
+    const bool is_here = !section.empty() && absl::StartsWith(field.path, section);
+    return {no_field,
+            Written(is_here ? field.path.substr(section.size()) : field.path, unknown.is_override, field.value)};
   }
   const std::vector<std::string> elsewhere = LikelyPaths(unknown, unknown.key);
   if (elsewhere.empty()) {

@@ -16,7 +16,8 @@ struct UnknownField {
   const google::protobuf::Descriptor* type;   // type of the section
   const google::protobuf::Descriptor* whole;  // type of the whole job file
   const YamlNode* root;                       // the whole job file, which shows what it has chosen
-  bool is_override = false;                   // whether the key is part of the path of a --set
+  bool is_override = false;                   // whether a --set has the key, in its path or in its value
+  const YamlNode* value = nullptr;            // the value of the key; null: unknown
 };
 
 // Why the key is no field, and which one was probably meant. The members are those of Problem.

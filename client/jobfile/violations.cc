@@ -1,12 +1,18 @@
 #include "client/jobfile/violations.h"
 
 #include <optional>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/text.h"
+#include "client/jobfile/meant_value.h"
 #include "client/jobfile/problems_text.h"
 #include "client/jobfile/spec_fields.h"
+#include "client/jobfile/spec_scalar.h"
 
 namespace ampd::client {
 namespace {
@@ -49,6 +55,39 @@ std::string MeantValue(const FieldViolation& violation, const SourceMark& place)
   return is_quoted && place.line == 0 ? refused->substr(1, refused->size() - 2) : "";
 }
 
+// Returns the description with the field's value as the user wrote it: "is '100000d'; must be ..." for
+// "is 2400000h; must be ...". `text` is empty if the user did not set the field, or set a text.
+std::string WithWrittenValue(const std::string& description, const std::string& text) {
+  constexpr size_t kBegin = 3;  // the length of "is "
+  const size_t end = description.find("; ");
+  const bool names_number = absl::StartsWith(description, "is ") && end != std::string::npos && end > kBegin &&
+                            absl::StrContains("-0123456789", description.substr(kBegin, 1)) &&
+                            !absl::StrContains(description.substr(kBegin, end - kBegin), " ");
+  return names_number && !text.empty() && description.substr(kBegin, end - kBegin) != text
+             ? absl::StrCat("is '", Shortened(text, kMaxShownText), "'", description.substr(end))
+             : description;
+}
+
+// Returns the overrides that set fields which the description names, except the field of the violation itself: " (--set
+// eval.every_steps sets eval.every_steps)". The description may be of a field of the file that does not suit them.
+std::string OverridesIn(const std::string& description, const JobFile& file, const SourceMark& place) {
+  std::set<std::string> sources;
+  for (const auto& [path, mark] : file.marks) {
+    const size_t at = absl::StartsWith(mark.source, kSetOption) && mark.source != place.source ? description.find(path)
+                                                                                               : std::string::npos;
+    const auto is_of_path = [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[';
+    };
+    const size_t end = at == std::string::npos ? at : at + path.size();
+    const bool is_whole = at != std::string::npos && (at == 0 || !is_of_path(description[at - 1])) &&
+                          (end == description.size() || !is_of_path(description[end]));
+    if (is_whole && absl::StrContains(path, '.')) {
+      sources.insert(mark.source);
+    }
+  }
+  return sources.empty() ? "" : absl::StrCat("; see ", absl::StrJoin(sources, " and "));
+}
+
 }  // namespace
 
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
@@ -68,15 +107,16 @@ std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violatio
     const bool missing = path != field && !absl::StartsWith(violation.description, "must ") &&
                          !absl::StartsWith(violation.description, "is not set");
     const std::string unset = missing ? AsUnset(violation.description) : "";
+    const auto text = file.texts.find(field);
+    const std::string description =
+        absl::StrCat(WithWrittenValue(violation.description, text == file.texts.end() ? "" : text->second),
+                     OverridesIn(violation.description, file, place));
     const std::string message =
-        !unset.empty() ? absl::StrCat(field, ": ", unset)
-        : field.empty()
-            ? violation.description  // a violation without a field: how many further violations were left out
-            : absl::StrCat(field, ": ", violation.description, missing ? " (the file does not set it)" : "");
+        !unset.empty()  ? absl::StrCat(field, ": ", unset)
+        : field.empty() ? description  // a violation without a field: how many further violations were left out
+                        : absl::StrCat(field, ": ", description, missing ? " (the file does not set it)" : "");
     problems.push_back({place, field, message, missing ? "" : MeantValue(violation, place)});
-    if (place.source == source) {
-      ExplainLookAlikeIn(file.look_alikes, &problems.back());
-    }
+    ExplainLookAlikeIn(file.look_alikes, &problems.back());
   }
   return problems;
 }

@@ -150,7 +150,7 @@ TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
        "train.epochs must be a whole number, not '1\uff12'; the character in line 2, column 12 is U+FF12 (full-width "
        "form "
        "2), which looks like 2; type a plain 2",
-       ""},
+       "12"},
       {"train:\n  epo\u200bchs: 1\n",
        "'epo\u200bchs' is not a field of train; the character in line 2, column 6 is U+200B (zero width space), which "
        "nobody sees; remove it",
@@ -163,7 +163,7 @@ TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
       {"priority: \u20135\n",
        "priority must be a whole number, not '\u20135'; the character in line 1, column 11 is U+2013 (en dash), which "
        "looks like -; type a plain -",
-       ""},
+       "-5"},
       {"{\u201cname\u201d: x}\n",
        "'\u201cname\u201d' is not a field of a job file; the character in line 1, column 2 is U+201C (left double "
        "quotation mark), which looks like \"; type a plain \"",

@@ -1,0 +1,146 @@
+#include "client/jobfile/meant_value.h"
+
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "ampd/v1/precision.pb.h"
+#include "base/text.h"
+#include "client/jobfile/spec_fields.h"
+
+namespace ampd::client {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::MessageFactory;
+
+bool IsMessage(const FieldDescriptor& field) { return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE; }
+
+// Whether the text is a valid value of the field.
+bool IsAccepted(const std::string& text, const FieldDescriptor& field) {
+  const Message* const prototype = MessageFactory::generated_factory()->GetPrototype(field.containing_type());
+  const std::unique_ptr<Message> scratch(prototype->New());
+  return !SetScalar(text, field, scratch.get()).has_value();
+}
+
+// Returns the mapping that was probably meant by a number: "{steps: 3}" for "train: 3". Empty if there is none.
+std::string MeantByNumber(const std::string& text, const Descriptor& type) {
+  const auto takes_number = [&text](const FieldDescriptor& field) {
+    const bool is_text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    return !IsMessage(field) && !field.is_repeated() && !is_text && IsAccepted(text, field);
+  };
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || type.field_count() == 0) {
+    return "";
+  }
+  if (takes_number(*type.field(0))) {
+    return absl::StrCat("{", FieldName(*type.field(0)), ": ", text, "}");
+  }
+  std::vector<std::string> meant;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& choice = *type.field(i);
+    const bool has_one_field = choice.real_containing_oneof() != nullptr && IsMessage(choice) &&
+                               choice.message_type()->field_count() == 1 &&
+                               takes_number(*choice.message_type()->field(0));
+    if (has_one_field) {
+      meant.push_back(
+          absl::StrCat("{", FieldName(choice), ": {", FieldName(*choice.message_type()->field(0)), ": ", text, "}}"));
+    }
+  }
+  return meant.size() == 1 ? meant.front() : "";
+}
+
+// Returns the field of `type` that a text such as "steps: 3", "steps=3" or "steps 3" sets, and the value; the field is
+// null if there is none.
+std::pair<const FieldDescriptor*, std::string> AssignmentIn(const std::string& text, const Descriptor& type) {
+  const size_t end = text.find_first_of(": =");
+  if (end == std::string::npos) {
+    return {nullptr, ""};
+  }
+  const size_t value = text.find_first_not_of(" :=", end);
+  return {FindField(type, text.substr(0, end)), value == std::string::npos ? "" : text.substr(value)};
+}
+
+}  // namespace
+
+std::string MeantMapping(const std::string& text, const RefusedField& refused, const Descriptor& type) {
+  if (const auto [field, value] = AssignmentIn(text, type); field != nullptr && !value.empty()) {
+    const std::string shown = Shortened(value, kMaxShownText);
+    return refused.is_override ? absl::StrCat(refused.path, ".", FieldName(*field), "=", shown)
+                               : absl::StrCat(FieldName(*field), ": ", shown);
+  }
+  if (const FieldDescriptor* const field = FindField(type, absl::AsciiStrToLower(text)); field != nullptr) {
+    const bool is_mapping = IsMessage(*field) && !field->is_repeated();
+    return absl::StrCat("{", FieldName(*field), is_mapping ? ": {}}" : ": ...}");
+  }
+  if (text.empty() || refused.path.empty()) {
+    return "";
+  }
+  if (type.field(0)->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return MeantByNumber(text, type);
+  }
+  const std::string preset = &type == v1::PrecisionPolicy::descriptor() ? NearestPreset(text) : "";
+  return absl::StrCat("{", FieldName(*type.field(0)), ": ", preset.empty() ? Shortened(text, kMaxShownText) : preset,
+                      "}");
+}
+
+std::string MeantItems(const std::string& text, const FieldDescriptor& field) {
+  const std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(" ,;"), absl::SkipEmpty());
+  const bool is_list =
+      words.size() > 1 && !IsMessage(field) && text.find_first_of("[]{}\"'") == std::string::npos &&
+      std::all_of(words.begin(), words.end(), [&field](const std::string& word) { return IsAccepted(word, field); });
+  return is_list ? Shortened(absl::StrJoin(words, ", "), kMaxShownText) : "";
+}
+
+std::string MeantList(const std::string& text, const RefusedField& refused, const FieldDescriptor& field) {
+  std::string items = MeantItems(text, field);
+  if (items.empty() && IsMessage(field)) {
+    items = MeantMapping(text, {refused.path, /*is_override=*/false}, *field.message_type());
+    items = items.starts_with('{') ? items : "";
+  } else if (items.empty() && IsAccepted(text, field)) {
+    items = Shortened(text, kMaxShownText);
+  }
+  return items.empty() ? "" : absl::StrCat("[", items, "]");
+}
+
+std::string MeantScalar(const YamlNode& node, const ScalarRefusal& refusal) {
+  const size_t end = node.text.find_first_of(",; ");
+  const bool has_another = node.mark.source.starts_with(kSetOption) && end != std::string::npos &&
+                           absl::StrContains(node.text.substr(end), "=");
+  return has_another ? Shortened(absl::StrCat(node.text.substr(0, end), " --set ",
+                                              absl::StripLeadingAsciiWhitespace(node.text.substr(end + 1))),
+                                 kMaxShownText)
+                     : refusal.nearest;
+}
+
+bool IsQuoted(const std::string& text) {
+  return text.size() > 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
+}
+
+std::string WithoutQuotes(const std::string& text, const FieldDescriptor& field) {
+  const std::string bare = IsQuoted(text) ? text.substr(1, text.size() - 2) : "";
+  return !bare.empty() && IsAccepted(bare, field) ? Shortened(bare, kMaxShownText) : "";
+}
+
+bool MeansNoValue(const YamlNode& node, const FieldDescriptor& field) {
+  const std::string& text = node.text;
+  const bool is_null = text == "null" || text == "Null" || text == "NULL" || text == "~";
+  // Python's None may be a text, and "none" is a value of some choices.
+  const bool may_be_word =
+      field.cpp_type() == FieldDescriptor::CPPTYPE_STRING || field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
+  return node.mark.source.starts_with(kSetOption) && node.kind == YamlNode::Kind::kScalar &&
+         (is_null || (text == "None" && !may_be_word));
+}
+
+}  // namespace ampd::client

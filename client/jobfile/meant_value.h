@@ -1,0 +1,51 @@
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+
+#include "base/yaml/yaml_tree.h"
+#include "client/jobfile/spec_scalar.h"
+
+// Guesses what was meant by a value that its field refuses, for "did you mean".
+namespace ampd::client {
+
+// The beginning of SourceMark::source of an override: "--set train.steps". A place in a file never begins so.
+inline constexpr char kSetOption[] = "--set ";
+
+// A field whose value is refused, as the user wrote it.
+struct RefusedField {
+  std::string path;          // empty: the top of the job file
+  bool is_override = false;  // whether a --set sets the value
+};
+
+// Returns the mapping that was probably meant by a text where a message of `type` must be: "{preset: bf16}" for
+// "precision: bf16", "{static: {scale: 1024}}" for "loss_scale: 1024". For an override, the result may be a whole
+// assignment: "train.steps=3" for "train=steps=3". Empty if there is no good guess.
+std::string MeantMapping(const std::string& text, const RefusedField& refused,
+                         const google::protobuf::Descriptor& type);
+
+// Returns the list that was probably meant by a text where the list `field` must be: "[8, 16]" for "8 16" or "8,16".
+// Empty if there is no good guess.
+std::string MeantList(const std::string& text, const RefusedField& refused,
+                      const google::protobuf::FieldDescriptor& field);
+
+// Returns the items that were probably meant by the text of one item of the list `field`: "32, 64" for "32 64". Empty
+// if the text is not several items.
+std::string MeantItems(const std::string& text, const google::protobuf::FieldDescriptor& field);
+
+// Returns what was probably meant by a scalar that its field refuses. If another override follows in the same --set,
+// after a comma, a semicolon or a space, puts --set before it.
+std::string MeantScalar(const YamlNode& node, const ScalarRefusal& refusal);
+
+// Returns the text without the quotes around it if the field accepts the bare text; otherwise "". In an override,
+// quotes are a part of the text.
+std::string WithoutQuotes(const std::string& text, const google::protobuf::FieldDescriptor& field);
+
+// Whether the text has quotes around it: "'a'" or "\"a\"".
+bool IsQuoted(const std::string& text);
+
+// Whether the value is one with which other programs remove a field, such as "null". --set cannot remove fields.
+bool MeansNoValue(const YamlNode& node, const google::protobuf::FieldDescriptor& field);
+
+}  // namespace ampd::client

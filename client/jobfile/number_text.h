@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+// Decimal numbers as people write them, handled as texts, so that no digit is lost.
+namespace ampd::client {
+
+// Returns the digits of a whole number that is written with a '.' or an exponent: "1500" for "1.5e3" or "1500.0".
+// Returns nothing if the text is not a decimal number, or is not exactly a whole number, such as
+// "0.99999999999999999999". REQUIRES: the number has at most some 20 digits before the '.'; else returns nothing.
+std::optional<std::string> ExactWhole(std::string_view text);
+
+// Returns the number without the separators between its groups of three digits: "1500000" for "1,500,000",
+// "1 500 000" or "1_500_000". A '_' may stand between any two digits. Empty if the text has no such separators.
+std::string WithoutSeparators(std::string_view text);
+
+}  // namespace ampd::client
