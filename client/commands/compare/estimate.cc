@@ -45,6 +45,8 @@ PolicyEstimate EstimateUnder(JobClient* client, const v1::JobSpec& spec, const s
   return {policy, checked->spec(), client->EstimateJob(checked->spec())};
 }
 
+std::string BatchText(int64_t batch_size) { return batch_size == 0 ? "none" : absl::StrCat(batch_size); }
+
 // Two texts: whether the job fits, such as "yes", and the largest batch that fits, such as "512 on w1/cpu (8.0 GiB)".
 struct FitText {
   std::string fits;
@@ -53,7 +55,7 @@ struct FitText {
 
 FitText FitOf(const Candidate& candidate, const v1::EstimateJobResponse& answer, int batch_size) {
   if (answer.memory_bytes() > 0) {
-    return {candidate.largest_batch_size() >= batch_size ? "yes" : "no", absl::StrCat(candidate.largest_batch_size())};
+    return {candidate.largest_batch_size() >= batch_size ? "yes" : "no", BatchText(candidate.largest_batch_size())};
   }
   if (candidate.fits().empty()) {
     return {"no device", "-"};
@@ -64,7 +66,7 @@ FitText FitOf(const Candidate& candidate, const v1::EstimateJobResponse& answer,
   for (const auto& fit : candidate.fits()) {
     any = any || fit.largest_batch_size() >= batch_size;
     all = all && fit.largest_batch_size() >= batch_size;
-    texts.push_back(absl::StrCat(fit.largest_batch_size(), " on ", Printable(fit.worker()), "/",
+    texts.push_back(absl::StrCat(BatchText(fit.largest_batch_size()), " on ", Printable(fit.worker()), "/",
                                  Printable(fit.device()), " (", FormatBytes(fit.memory_bytes()), ")"));
   }
   return {all ? "yes" : any ? "on some" : "no", absl::StrJoin(texts, ", ")};

@@ -59,18 +59,54 @@ void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec, const std:
   }
 }
 
+std::string BatchText(int64_t batch_size) { return batch_size == 0 ? "none" : absl::StrCat(batch_size); }
+
+std::string DeviceText(const v1::EstimateJobResponse::Fit& fit) {
+  return absl::StrCat(Printable(fit.worker()), "/", Printable(fit.device()), " (", FormatBytes(fit.memory_bytes()),
+                      ")");
+}
+
 // Returns the largest batch size for each device that the server names: "4096 on w1/cpu (8.0 GiB)". If the spec names
-// a memory size, returns only the number.
+// a memory size, returns only the number. The word "none" says that even a batch of one sample does not fit.
 std::string LargestBatch(const v1::EstimateJobResponse& estimate, const v1::EstimateJobResponse::Candidate& candidate) {
   if (estimate.memory_bytes() > 0) {
-    return absl::StrCat(candidate.largest_batch_size());
+    return BatchText(candidate.largest_batch_size());
   }
   std::vector<std::string> fits;
   for (const auto& fit : candidate.fits()) {
-    fits.push_back(absl::StrCat(fit.largest_batch_size(), " on ", Printable(fit.worker()), "/", Printable(fit.device()),
-                                " (", FormatBytes(fit.memory_bytes()), ")"));
+    fits.push_back(absl::StrCat(BatchText(fit.largest_batch_size()), " on ", DeviceText(fit)));
   }
   return fits.empty() ? "-" : absl::StrJoin(fits, ", ");
+}
+
+// Prints a warning if a step needs more memory than the spec declares, or than any device that can run the job has.
+void WarnIfTooLarge(const Session& session, const v1::JobSpec& spec, const v1::EstimateJobResponse& estimate) {
+  const v1::EstimateJobResponse::Candidate* least = nullptr;
+  const v1::EstimateJobResponse::Fit* most = nullptr;  // the largest device
+  int64_t largest_batch = 0;
+  const bool is_declared = estimate.memory_bytes() > 0;
+  for (const auto& candidate : estimate.candidates()) {
+    largest_batch = is_declared ? std::max(largest_batch, candidate.largest_batch_size()) : largest_batch;
+    for (const auto& fit : candidate.fits()) {
+      largest_batch = std::max(largest_batch, fit.largest_batch_size());
+      most = most == nullptr || fit.memory_bytes() > most->memory_bytes() ? &fit : most;
+    }
+    const bool is_counted = is_declared || !candidate.fits().empty();
+    least = is_counted && (least == nullptr || candidate.total_bytes() < least->total_bytes()) ? &candidate : least;
+  }
+  if (least == nullptr || largest_batch >= spec.data().batch_size()) {
+    return;
+  }
+  const std::string limit =
+      is_declared ? absl::StrCat("resources.memory_bytes, ", FormatBytes(estimate.memory_bytes()))
+                  : absl::StrCat("any device that can run the job has; the largest is ", DeviceText(*most));
+  const std::string advice =
+      largest_batch > 0
+          ? absl::StrCat("lower data.batch_size to ", largest_batch, " or raise train.gradient_accumulation")
+          : absl::StrCat("lower data.batch_size, and data.eval_batch_size, which is ", spec.data().eval_batch_size());
+  session.Warn(absl::StrCat("warning: with data.batch_size ", spec.data().batch_size(), ", a step needs about ",
+                            FormatBytes(least->total_bytes()), " in ", Printable(least->precision()),
+                            ", which is more than ", limit, "\n  try: ", advice));
 }
 
 // Returns a sentence that says that the memory of the exported model is unknown, with the reason or with what must
@@ -123,6 +159,7 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
                           "LARGEST BATCH"},
                          rows, /*headings=*/true, std::max(0, OutputWidth() - kPrefix)),
              "# ");
+  WarnIfTooLarge(*session, spec, *estimate);
 }
 
 // Prints {"spec", "policies": [{"device", "table"}], "memory", "pending"} in the format of -o. There is one policy for
@@ -162,6 +199,9 @@ void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpe
     fields.push_back({"pending", &pending});
   }
   PrintStructured(*session, fields);
+  if (estimate.ok()) {
+    WarnIfTooLarge(*session, spec, *estimate);
+  }
 }
 
 }  // namespace

@@ -91,8 +91,11 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   if (!text.ok()) {
     return session->Fail(text.status());
   }
-  SubmittedFile submitted = {.source = to_read.path == "-" ? "stdin" : to_read.path,
-                             .command = CommandWithFile(to_read.command, to_read.path, to_read.end_of_command)};
+  // The command to repeat names no override. With one, the user repeats the whole command line.
+  const bool is_as_written = to_read.overrides.empty() && to_read.name.empty();
+  SubmittedFile submitted = {
+      .source = to_read.path == "-" ? "stdin" : to_read.path,
+      .command = is_as_written ? CommandWithFile(to_read.command, to_read.path, to_read.end_of_command) : ""};
   submitted.file = ReadJobFile(*text, submitted.source, to_read.overrides, to_read.name);
   if (submitted.file.problems.empty()) {
     return submitted;
@@ -105,6 +108,9 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
 
 void NoteReplaced(const Session& session, const SubmittedFile& submitted) {
   for (const std::string& note : NotesOn(submitted.file)) {
+    session.Note("note: " + Printable(note));
+  }
+  for (const std::string& note : submitted.file.notes) {
     session.Note("note: " + Printable(note));
   }
 }

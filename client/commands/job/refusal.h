@@ -24,7 +24,7 @@ struct FileToRead {
 // A job file that was read, and the values that a command derived from it.
 struct SubmittedFile {
   std::string source;   // the file's name in messages
-  std::string command;  // the command line to repeat with the corrected file (ProblemAdvice)
+  std::string command;  // the command line to repeat with the corrected file (ProblemAdvice); empty if it has overrides
   JobFile file = {};
   LocalModel model = {};
 };
@@ -35,7 +35,7 @@ struct SubmittedFile {
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
 // Prints which fields of an accepted file the overrides have replaced as a whole, such as a choice of another
-// optimizer.
+// optimizer, and other effects of overrides that the user may not expect (JobFile::notes).
 void NoteReplaced(const Session& session, const SubmittedFile& submitted);
 
 // Prints why the server refused to create a job from the file. Prints the field violations with their lines in the file

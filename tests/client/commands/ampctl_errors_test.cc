@@ -103,5 +103,40 @@ TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {
               HasSubstr("did not end within 100ms; the job is paused. To resume it: ampctl job resume " + id));
 }
 
+TEST_F(Ampctl, AMistakeBesideAnOverride_IsCorrectedInTheWholeCommandLine) {
+  Write("job.yaml", "name: x\ntrain: {epochs: many}\n");
+  EXPECT_THAT(Run("job submit -f job.yaml --set data.batch_size=4").err,
+              HasSubstr("  try: correct it, and repeat the command\n"));
+  EXPECT_THAT(Run("job submit -f job.yaml --name y").err, HasSubstr("  try: correct it, and repeat the command\n"));
+  EXPECT_THAT(Run("job submit -f job.yaml").err, HasSubstr("  try: correct it, then ampctl job submit -f job.yaml"));
+}
+
+TEST_F(Ampctl, ASubmitNotesWhatAnOverrideDoesUnexpectedly) {
+  Write("job.yaml", kGoodJob);
+  const Result result = Run("job submit -f job.yaml --set 'labels.team=\"nlp\"' --set 'model.lenet.widths[0]=16'");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("note: --set labels.team: the quotes are a part of the value \"nlp\"; "));
+  EXPECT_THAT(result.err, HasSubstr("note: --set model.lenet.widths[0] starts from the default list, [32, 64], "));
+  EXPECT_THAT(Run("job submit -f job.yaml --set labels.team=nlp").err, Not(HasSubstr("note: ")));
+}
+
+TEST_F(Ampctl, ADryRunWarnsIfAStepNeedsMoreMemoryThanThereIs) {
+  Write("job.yaml", "name: x\nprecision: {preset: bf16}\ndata:\n  batch_size: 1601\n");
+  for (const char* format : {"table", "json"}) {
+    const Result result = Run(absl::StrCat("job submit -f job.yaml --dry-run -o ", format));
+    EXPECT_EQ(result.exit_code, 0) << "other workers may come";
+    EXPECT_THAT(result.err,
+                HasSubstr("warning: with data.batch_size 1601, a step needs about 3.0 MiB in bf16, which is "
+                          "more than any device that can run the job has; the largest is w2/cpu (16.0 GiB)\n"
+                          "  try: lower data.batch_size to 1600 or raise train.gradient_accumulation\n"));
+  }
+  EXPECT_THAT(Run("job submit -f job.yaml --dry-run --set resources.memory_bytes=4KiB").err,
+              HasSubstr("which is more than resources.memory_bytes, 4.0 KiB\n  try: lower data.batch_size to 77 or "));
+  for (const char* fits : {"data.batch_size=1600", "data.batch_size=1"}) {
+    EXPECT_THAT(Run(absl::StrCat("job submit -f job.yaml --dry-run --set ", fits)).err,
+                Not(HasSubstr("a step needs about")));
+  }
+}
+
 }  // namespace
 }  // namespace ampd::client
