@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "google/rpc/error_details.pb.h"
@@ -173,7 +174,8 @@ absl::Status UnsupportedField(std::string_view field, std::string_view why) {
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields) {
   std::vector<FieldViolation> violations;
   for (const FieldViolation& field : fields) {
-    violations.push_back({field.field, absl::StrCat(kNotSupported, field.description)});
+    const bool is_whole = absl::StartsWith(field.description, "is ");
+    violations.push_back({field.field, absl::StrCat(is_whole ? "" : kNotSupported, field.description)});
   }
   std::string message = absl::StrCat(violations.front().field, " ", violations.front().description);
   if (violations.size() > 1) {

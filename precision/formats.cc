@@ -156,7 +156,9 @@ class FormatsBuilder {
 absl::Status CheckBuilt(const P& policy, const Preset& preset) {
   if (const auto wire = StorageDtype(policy.reduction());
       wire.value_or(preset.formats.reduction) != preset.formats.reduction) {
-    return UnsupportedField("precision.reduction", "an attempt runs on one device");
+    return UnsupportedField("precision.reduction", absl::StrCat("is ", P::Dtype_Name(policy.reduction()),
+                                                                ", which is not supported: an attempt runs on one "
+                                                                "device"));
   }
   return absl::OkStatus();
 }

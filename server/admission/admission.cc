@@ -188,7 +188,8 @@ void AdmitIdentity(v1::JobSpec* spec, Findings& findings) {
                                         "\"; has the form of a job's id, so no command could find the job by it"));
   }
   if (spec->queue().empty()) spec->set_queue("default");
-  findings.UnsupportedIf(spec->queue() != "default", "queue", "this server has one queue, \"default\"");
+  findings.UnsupportedValueIf(spec->queue() != "default", "queue", absl::StrCat("\"", Shown(spec->queue()), "\""),
+                              "this server has one queue, \"default\"");
   findings.Range("priority", spec->priority(), -1000, 1000);
   if (!spec->has_max_retries()) spec->set_max_retries(2);
   findings.Range("max_retries", spec->max_retries(), 0, 100);
@@ -227,7 +228,8 @@ void AdmitResources(v1::JobSpec* spec, Findings& findings) {
   v1::ResourceSpec* resources = spec->mutable_resources();
   if (resources->devices() == 0) resources->set_devices(1);
   findings.Range("resources.devices", resources->devices(), 1, 1 << 20);
-  findings.UnsupportedIf(resources->devices() > 1, "resources.devices", "an attempt runs on one device");
+  findings.UnsupportedValueIf(resources->devices() > 1, "resources.devices", absl::StrCat(resources->devices()),
+                              "an attempt runs on one device");
   findings.RangeOfBytes("resources.memory_bytes", resources->memory_bytes(), 0, int64_t{1} << 50);
   if (!v1::ResourceSpec::Kind_IsValid(resources->kind())) {
     findings.Wrong("resources.kind", absl::StrCat("is ", resources->kind(), "; must be AUTO, CPU or GPU"));

@@ -35,6 +35,12 @@ class Findings {
       Unsupported(std::move(field), std::move(why));
     }
   }
+  // Reports a value that this server does not support, of a field that it supports.
+  void UnsupportedValueIf(bool is_set, std::string field, const std::string& value, const std::string& why) {
+    if (is_set) {
+      Unsupported(std::move(field), absl::StrCat("is ", value, ", which is not supported: ", why));
+    }
+  }
   void Missing(std::string field) { Wrong(std::move(field), "must be set"); }
 
   void Range(std::string field, int64_t value, int64_t least, int64_t most) {

@@ -78,7 +78,8 @@ void AdmitPlateau(const v1::EvalSpec& eval, v1::PlateauSchedule* plateau, Findin
   findings.Range("schedule.plateau.cooldown_evals", plateau->cooldown_evals(), 0, 1'000'000);
   findings.Real("schedule.plateau.min_learning_rate", plateau->min_learning_rate(), 0, 1e6);
   if (eval.every_steps() == 0) {
-    findings.Wrong("schedule.plateau", "needs data.eval and eval.every_steps: it goes by the loss of evaluations");
+    findings.Wrong("schedule.plateau",
+                   "needs data.eval and eval.every_steps above 0, because it depends on the loss of evaluations");
   }
 }
 
@@ -192,7 +193,7 @@ void AdmitEarlyStopping(v1::JobSpec* spec, const graph::Graph* model, Findings& 
   AdmitStopMetric(*stopping, HeadOf(spec->model(), model), findings);
   if (!spec->data().has_eval() || spec->eval().every_steps() == 0) {
     findings.Wrong("train.early_stopping",
-                   "needs data.eval and eval.every_steps, because it depends on the results of evaluations");
+                   "needs data.eval and eval.every_steps above 0, because it depends on the results of evaluations");
   }
 }
 
@@ -230,7 +231,8 @@ void AdmitEvalAndCheckpoint(v1::JobSpec* spec, Findings& findings) {
   findings.Range("checkpoint.every_steps", checkpoint->every_steps(), 0, int64_t{1} << 40);
   findings.Range("checkpoint.keep", checkpoint->keep(), 1, 1000);
   if (checkpoint->keep_best() && spec->eval().every_steps() == 0) {
-    findings.Wrong("checkpoint.keep_best", "needs eval.every_steps: evaluations decide which checkpoint is best");
+    findings.Wrong("checkpoint.keep_best",
+                   "needs eval.every_steps above 0: evaluations decide which checkpoint is best");
   }
 }
 
