@@ -4,11 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "base/yaml/foreign_text.h"
 #include "client/jobfile/field_limits.h"

@@ -153,7 +153,6 @@ UsualField UsualFieldOf(std::string_view word) {
       {"mem", "resources.memory_bytes"},
       {"fp16", "precision.preset"},
       {"bf16", "precision.preset"},
-      {"fp8", "precision.preset"},
       {"amp", "precision.preset"},
       {"useamp", "precision.preset"},
       {"autocast", "precision.preset"},
@@ -197,7 +196,7 @@ UsualField UsualFieldOf(std::string_view word) {
       {"maxtime", "deadline"},
       {"retries", "max_retries"}};
   static constexpr std::pair<const char*, const char*> kValues[] = {
-      {"fp16", "fp16"},     {"bf16", "bf16"},           {"fp8", "fp8"},   {"amp", "auto"}, {"useamp", "auto"},
+      {"fp16", "fp16"},     {"bf16", "bf16"},           {"amp", "auto"},  {"useamp", "auto"},
       {"autocast", "auto"}, {"mixedprecision", "auto"}, {"usecpu", "CPU"}};
   return {Translated(word, kPaths), Translated(word, kValues)};
 }

@@ -81,16 +81,12 @@ struct KeyedValue {
 };
 
 KeyedValue KeyedValueOf(const UnknownField& unknown) {
-  const size_t end = unknown.key.find_first_of(":= ");
+  const bool has_value = unknown.value != nullptr && unknown.value->kind != YamlNode::Kind::kNull;
+  const size_t end = has_value ? std::string::npos : unknown.key.find_first_of(":= ");
   const size_t value = end == std::string::npos ? end : unknown.key.find_first_not_of(":= ", end);
-  if (value == std::string::npos) {
-    return {};
-  }
-  const google::protobuf::FieldDescriptor* const field = FindField(*unknown.type, unknown.key.substr(0, end));
-  // In an override, "train:steps" is a path.
-  const bool is_path = field != nullptr && unknown.is_override &&
-                       field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE;
-  return is_path ? KeyedValue() : KeyedValue{field, Shortened(unknown.key.substr(value), 40)};
+  return value == std::string::npos ? KeyedValue()
+                                    : KeyedValue{FindField(*unknown.type, unknown.key.substr(0, end)),
+                                                 Shortened(unknown.key.substr(value), 40)};
 }
 
 // Returns the choice that the key's value names, such as "adamw" in "optimizer: {name: adamw}"; empty if it names none.

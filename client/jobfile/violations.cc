@@ -68,8 +68,8 @@ std::string WithWrittenValue(const std::string& description, const std::string& 
              : description;
 }
 
-// Returns the overrides that set fields which the description names, except the field of the violation itself: " (--set
-// eval.every_steps sets eval.every_steps)". The description may be of a field of the file that does not suit them.
+// Returns the overrides that set fields which the description names, except the override at `place`: "; see --set
+// eval.every_steps". The description may be of a field of the file that does not suit them. Empty if there are none.
 std::string OverridesIn(const std::string& description, const JobFile& file, const SourceMark& place) {
   std::set<std::string> sources;
   for (const auto& [path, mark] : file.marks) {
