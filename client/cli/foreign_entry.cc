@@ -29,6 +29,7 @@ ForeignEntry EntryOf(const ForeignWord& word) {
     } else if (IsPlaceholder(text) && !absl::StrContains(text, '=')) {
       entry.needs_name = true;
       entry.needs_file = text == "FILE";
+      entry.needs_job_file = text == "YAML";
       entry.needs_script = text == "SCRIPT";
       entry.needs_step = absl::StrContains(text, "@");
     } else {
@@ -55,6 +56,9 @@ bool Fits(const Words& typed, const ForeignEntry& entry, size_t num_in_group) {
 bool HasNameOf(const ForeignEntry& entry, const Words& names, const Words& rest) {
   if (entry.needs_script) {
     return std::any_of(rest.begin(), rest.end(), LooksLikeScript);
+  }
+  if (entry.needs_job_file) {
+    return std::any_of(names.begin(), names.end(), LooksLikeJobFile);
   }
   return !(entry.needs_name && names.empty()) && !(entry.needs_file && !LooksLikeFile(names.front())) &&
          !(entry.needs_step && !absl::StrContains(names.front(), "@"));

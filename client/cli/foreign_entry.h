@@ -15,6 +15,7 @@ struct ForeignEntry {
   std::vector<std::string> options;  // options that must be typed, anywhere after the fixed words
   bool needs_name = false;           // whether a name must be typed too
   bool needs_file = false;           // whether that name must look like a file's name
+  bool needs_job_file = false;       // whether a name must look like a job file's
   bool needs_script = false;         // whether a typed word must look like a script
   bool needs_step = false;           // whether the name must end in a checkpoint's step, as in x@200
 };

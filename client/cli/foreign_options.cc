@@ -61,6 +61,8 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job list", "--node", "--filter worker=%"},
     {"job list", "--nodelist", "--filter worker=%"},
     {"job list", "--owner", "--filter owner=%"},
+    {"job list", "--active", kFilterNotEnded},
+    {"job list", "--unfinished", kFilterNotEnded},
     {"job list", "--running", "--filter state=running"},
     {"job list", "--queued", "--filter state=queued"},
     {"job list", "--pending", "--filter state=queued"},

@@ -126,6 +126,21 @@ constexpr struct {
     {"debug|run", "--image|--target|--overrides %", "--image"},
 };
 
+// Lists of other programs that show only some of the jobs unless the user gives one of the options `unless`, and the
+// option of ampctl that lists the same jobs. `program` stands in front of the command; empty: the command is a program.
+constexpr struct {
+  const char* program;
+  const char* command;
+  const char* unless;
+  const char* own;
+} kPartialLists[] = {
+    {"", "squeue", "-t|--state|--states|-tall", "--active"},
+    {"", "bjobs", "-a|-d|-r|-p|-s", "--active"},
+    {"", "qstat|qselect", "-x|-H|-s|-Q|-q", "--active"},
+    {"docker|podman|nerdctl", "ps", "-a|--all|-aq|-qa|-f|--filter|-n|--last|-l|--latest", "--active"},
+    {"", "sprio", "", "--queued"},
+};
+
 // Short names for kinds of things in det, the command line of Determined.
 constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {{"e", "experiment"},
                                                                          {"exp", "experiment"},
@@ -245,6 +260,22 @@ Words OfCopy(const Words& words) {
   return result.size() > 2 && absl::StrContains(result[2], ":") ? Words{"upload", result[1]} : words;
 }
 
+// Returns the option that lists the same jobs as the user's command of another program does, which shows only some of
+// the jobs. Empty for a command that shows all jobs. `words` begin with the program if there is one.
+std::string OptionOfPartialList(const Words& words) {
+  const size_t num_programs = IsProgram(words[0]) && words.size() > 1 ? 1 : 0;
+  for (const auto& [program, command, unless, own] : kPartialLists) {
+    const bool is_command = IsOneOf(num_programs == 1 ? words[0] : "", program) && IsOneOf(words[num_programs], command);
+    const bool has_choice = std::any_of(words.begin(), words.end(), [unless = unless](const std::string& word) {
+      return word.starts_with('-') && IsOneOf(word.substr(0, word.find('=')), unless);
+    });
+    if (is_command && !has_choice) {
+      return own;
+    }
+  }
+  return "";
+}
+
 // Moves the options that stand in front of `words` to the end, with their values.
 void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words) {
   auto end = first;
@@ -262,6 +293,8 @@ void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words)
 bool LooksLikeFile(const std::string& word) {
   return word != "." && word != ".." && word.find_first_of("./") != std::string::npos;
 }
+
+bool LooksLikeJobFile(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
 
 bool LooksLikeScript(const std::string& word) {
   const size_t dot = word.rfind('.');
@@ -322,6 +355,9 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     }
   }
   MoveOptionsToEnd(root, result.begin() + 1 + static_cast<std::ptrdiff_t>(num_programs), &result);
+  if (const std::string option = OptionOfPartialList(words); !option.empty()) {
+    result.push_back(option);
+  }
   return result;
 }
 

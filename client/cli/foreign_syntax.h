@@ -11,6 +11,9 @@ namespace ampd::client {
 // Whether the word looks like the name of a file.
 bool LooksLikeFile(const std::string& word);
 
+// Whether the word looks like the name of a job file.
+bool LooksLikeJobFile(const std::string& word);
+
 // Whether the word is a program or a script, such as train.py, which ampd does not run.
 bool LooksLikeScript(const std::string& word);
 

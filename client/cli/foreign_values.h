@@ -14,6 +14,9 @@ inline constexpr std::string_view kInput = "INPUT";               // GitHub, for
 inline constexpr std::string_view kStateToWaitFor = "CONDITION";  // condition=Ready
 inline constexpr std::string_view kServerAddress = "ADDRESS";     // lab:7070, or https://lab
 
+// The option of `ampctl job list` that lists the jobs that have not ended.
+inline constexpr char kFilterNotEnded[] = "--filter 'state!=succeeded AND state!=failed AND state!=cancelled'";
+
 // Returns the words that mean the same in a command line of ampctl: "--sort name" for the value ".metadata.name" of the
 // kind kListOrder. Empty if ampctl has no such words.
 std::string ForeignValue(std::string_view kind, const std::string& value);

@@ -1,12 +1,12 @@
 #include "client/cli/left_out.h"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_values.h"
@@ -30,17 +30,22 @@ constexpr char kAboutOneDevice[] = "a job runs on one device of one worker";
 constexpr char kAboutRetries[] =
     "the field max_retries says how often a failed job is tried again (--set max_retries=N)";
 constexpr char kAboutArrays[] = "ampd has no job arrays";
+constexpr char kAboutSources[] = "ampd knows no branches, commits or events";
+constexpr char kAboutReasons[] = "a drained worker has no reason";
 
 bool IsTemplate(const std::string& value) {
   return value.starts_with("jsonpath") || value.starts_with("custom-columns") || value.starts_with("go-template") ||
          value.starts_with("template");
 }
+// Whether the value is a query for jq, as gh's -q has it. In ampctl, -q has no value.
+bool IsQuery(const std::string& value) { return value.starts_with('.') || value.starts_with('['); }
 bool IsOtherFormat(const std::string& value) { return !value.empty() && ForeignValue(kListFormat, value).empty(); }
 bool IsOtherOrder(const std::string& value) { return !value.empty() && ForeignValue(kListOrder, value).empty(); }
 bool IsOtherSelector(const std::string& value) { return ForeignValue(kFieldSelector, value).empty(); }
 
-// Options of other programs that have no equivalent in ampctl. A row holds for all values of the options, or only for
-// those that `applies` accepts.
+// Options of other programs that have no equivalent in ampctl. `command` is the first word of a command, or its first
+// two words: "run|run list". An option without a dash stands for Slurm's KEY=VALUE. A row holds for all values of the
+// options, or only for those that `applies` accepts.
 constexpr struct {
   const char* command = "";
   const char* options = "";
@@ -59,6 +64,8 @@ constexpr struct {
     {"sacct", "-S|--starttime|-E|--endtime", kAboutTimes},
     {"sinfo", "-n|--nodes|-t|--states", kAboutWorkers},
     {"sinfo", "-r|--responding|-d|--dead", kAboutWorkers},
+    {"sinfo", "-R|--list-reasons", kAboutReasons},
+    {"scontrol", "reason", kAboutReasons},
     {"squeue", "-R|--reservation", "workers can't be reserved"},
     {"scancel|bkill", "-s|--signal", "a job gets no signals"},
     {"sbatch|srun|salloc", "-N|--nodes|-n|--ntasks|--ntasks-per-node", kAboutOneDevice, IsMoreThanOne},
@@ -85,6 +92,12 @@ constexpr struct {
     {"bsub|bjobs", "-P|-G", kAboutAccounts},
     {"get|describe|list|top", "-o|--output", kAboutTemplates, IsTemplate},
     {"get|list|run", "--template|--jq", kAboutTemplates},
+    {"run", "-q", kAboutTemplates, IsQuery},
+    {"run list", "--created", kAboutTimes},
+    {"run list", "-b|--branch|-c|--commit|-e|--event", kAboutSources},
+    {"workflow run|workflow view", "-r|--ref", kAboutSources},
+    {"run download", "-n|--name|-p|--pattern", "ampctl artifact download NAME downloads one file of the list"},
+    {"run download", "-D|--dir", "a command that downloads takes the file or folder to write as its last argument"},
     {"get|list|top", "--sort-by", kAboutOrder, IsOtherOrder},
     {"get", "--field-selector", "a filter may use the columns that ampctl job list --help names", IsOtherSelector},
     {"wait", "--for", "ampctl job wait waits for RUNNING, PAUSED (--for) or the end of a job",
@@ -101,32 +114,62 @@ bool IsInRow(const std::string& word, const char* words) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
+// The options that are left out for the same reason.
+struct LeftOut {
+  std::string_view reason;
+  std::vector<std::string> options;
+};
+
+// Adds the option to those that are left out for this reason.
+void Add(const std::string& option, std::string_view reason, std::vector<LeftOut>* left_out) {
+  auto same = std::find_if(left_out->begin(), left_out->end(),
+                           [reason](const LeftOut& one) { return one.reason == reason; });
+  if (same == left_out->end()) {
+    same = left_out->insert(same, {reason, {}});
+  }
+  if (std::find(same->options.begin(), same->options.end(), option) == same->options.end()) {
+    same->options.push_back(option);
+  }
+}
+
+// Whether the word is a job of Slurm with the number of a task: 5_3 or 5_[1-3].
+bool IsTask(const std::string& word) {
+  const size_t task = word.find('_');
+  return task != std::string::npos && task + 1 < word.size() && !word.starts_with('-') &&
+         word.find('=') == std::string::npos && (absl::ascii_isdigit(word[task + 1]) || word[task + 1] == '[');
+}
+
 }  // namespace
 
 std::string OptionsLeftOut(const std::vector<std::string>& words) {
   const size_t num_programs = words.size() > 1 && IsProgram(words[0]) ? 1 : 0;
-  std::string result;
-  std::set<std::string_view> told;
+  const std::string& command = words[num_programs];
+  const std::string with_next =
+      num_programs + 1 < words.size() ? absl::StrCat(command, " ", words[num_programs + 1]) : command;
+  std::vector<LeftOut> left_out;
   for (size_t i = num_programs + 1; i < words.size() && words[i] != "--"; ++i) {
     const size_t equals = words[i].find('=');
     const std::string option = words[i].substr(0, equals);
+    const bool is_option = option.starts_with('-');
+    const std::string name = is_option ? option : absl::AsciiStrToLower(option);
     const std::string behind = i + 1 < words.size() ? words[i + 1] : "";
     const std::string value = equals == std::string::npos ? behind : words[i].substr(equals + 1);
     for (const auto& row : kLeftOut) {
-      const bool is_row = option.starts_with('-') && IsInRow(words[num_programs], row.command) &&
-                          IsInRow(option, row.options) && (row.applies == nullptr || row.applies(value));
-      if (is_row && told.insert(row.text).second) {
-        absl::StrAppend(&result, "; ", option, " is left out: ", row.text);
+      const bool is_command = IsInRow(command, row.command) || IsInRow(with_next, row.command);
+      if ((is_option || equals != std::string::npos) && is_command && IsInRow(name, row.options) &&
+          (row.applies == nullptr || row.applies(value))) {
+        Add(option, row.text, &left_out);
       }
     }
-    const size_t task = words[i].find('_');
-    const bool is_task = task != std::string::npos && task + 1 < words[i].size() && equals == std::string::npos &&
-                         !option.starts_with('-') &&
-                         (absl::ascii_isdigit(words[i][task + 1]) || words[i][task + 1] == '[');
-    if (is_task && IsInRow(words[num_programs], "scancel|squeue|sacct|scontrol") && told.insert(kAboutArrays).second) {
-      absl::StrAppend(&result, "; ", words[i].substr(task), " is left out: ", kAboutArrays);
+    if (IsTask(words[i]) && IsInRow(command, "scancel|squeue|sacct|scontrol")) {
+      Add(words[i].substr(words[i].find('_')), kAboutArrays, &left_out);
     }
     i += option == "-S" ? 1 : 0;  // In Slurm's `-S -p`, -p is the value of -S.
+  }
+  std::string result;
+  for (const LeftOut& one : left_out) {
+    absl::StrAppend(&result, "; ", absl::StrJoin(one.options, " and "), one.options.size() > 1 ? " are" : " is",
+                    " left out: ", one.reason);
   }
   return result;
 }

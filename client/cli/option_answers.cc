@@ -26,6 +26,7 @@ constexpr char kWatch[] = "to watch a job: ampctl job watch ID";
 constexpr char kFromStart[] = "to run a job again from the start: ampctl job clone ID";
 constexpr char kNewName[] = "the name is an argument without an option: ampctl auth token create NAME --role ROLE";
 constexpr char kAddress[] = "the address is an argument without an option: ampctl context add NAME ADDRESS";
+constexpr char kShell[] = "the shell is an argument without an option: ampctl completion %";
 constexpr char kThenWait[] = "to wait until it has ended: ampctl job wait ID";
 constexpr char kNoGrace[] = "leave it out: ampctl job delete deletes at once, and only a job that has ended";
 constexpr char kDrainsAll[] = "leave it out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
@@ -80,20 +81,6 @@ constexpr struct {
     {"dev", "down", kStopDev.purpose},
     {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
     {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
-    {"job cancel", "--all",
-     "to cancel all jobs that have not ended: ampctl job list -q --filter 'state!=succeeded AND state!=failed AND "
-     "state!=cancelled' | xargs -r ampctl job cancel"},
-    {"job pause", "--all",
-     "to pause all jobs that run or wait: ampctl job list -q --filter 'state=running OR state=queued' | xargs -r "
-     "ampctl job pause"},
-    {"job resume", "--all",
-     "to resume all paused jobs: ampctl job list -q --filter state=paused | xargs -r ampctl job resume"},
-    {"job delete", "--all",
-     "to delete all jobs that have ended: ampctl job list -q --filter 'state=succeeded OR state=failed OR "
-     "state=cancelled' | xargs -r ampctl job delete -y"},
-    {"job wait", "--all",
-     "to wait for all jobs that have not ended: ampctl job list -q --filter 'state!=succeeded AND state!=failed AND "
-     "state!=cancelled' | xargs -r ampctl job wait"},
     {"job delete", "-f", "to delete without the question: ampctl job delete -y ID"},
     {"job submit", "--env", "a job gets no environment variables from you; all its settings are in the job file"},
     {"job submit", "-e", "a job gets no environment variables from you; all its settings are in the job file"},
@@ -137,6 +124,8 @@ constexpr struct {
     {"job pause", "--wait", "to wait until it is paused: ampctl job wait ID --for PAUSED"},
     {"job list", "--desc", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
     {"auth token create", "--name", kNewName},
+    {"completion", "-s", kShell},
+    {"completion", "--shell", kShell},
     {"context add", "--address", kAddress},
     {"context add", "--server", kAddress},
     {"init", "--list", "to see the models: ampctl init --help"},
@@ -168,12 +157,15 @@ std::string AnswerToOption(const std::string& command, const std::string& option
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {
     return absl::StrCat(kOneDevice.purpose, "; for a GPU: --set resources.kind=GPU");
   }
+  if (const std::string answer = option == "--all" ? AnswerToAll(command) : ""; !answer.empty()) {
+    return answer;
+  }
   if (const std::string answer = AnswerToSelection(command, option, value); !answer.empty()) {
     return answer;
   }
   for (const auto& [of_command, foreign, answer] : kAnswers) {
     if (command == of_command && option == foreign) {
-      return answer;
+      return absl::StrReplaceAll(answer, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
     }
   }
   const bool is_template = option == "--jq" || option == "--template";

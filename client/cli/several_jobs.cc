@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
+#include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/own_words.h"
 
@@ -20,8 +21,59 @@ using Words = std::vector<std::string>;
 
 constexpr size_t kMaxCalls = 4;  // A longer answer is no help.
 
-// The verbs of commands that take the ids of several jobs.
-constexpr const char* kVerbs[] = {"cancel", "pause", "resume", "delete", "wait"};
+// A command that takes the ids of several jobs, and the jobs for which it is made.
+struct Verb {
+  const char* name;
+  const char* purpose;  // how the help says it with all these jobs
+  const char* filter;   // the option of `ampctl job list` that selects these jobs by their states
+};
+constexpr Verb kVerbs[] = {
+    {"cancel", "cancel all jobs that have not ended", kFilterNotEnded},
+    {"pause", "pause all jobs that run or wait", "--filter 'state=running OR state=queued'"},
+    {"resume", "resume all paused jobs", "--filter state=paused"},
+    {"delete", "delete all jobs that have ended", "--filter 'state=succeeded OR state=failed OR state=cancelled'"},
+    {"wait", "wait for all jobs that have not ended", kFilterNotEnded},
+};
+
+// Returns the verb of the command "job VERB"; null if the command does not take several jobs.
+const Verb* VerbOf(const std::string& command) {
+  const auto* const found = std::find_if(std::begin(kVerbs), std::end(kVerbs), [&command](const Verb& verb) {
+    return command == absl::StrCat("job ", verb.name);
+  });
+  return found == std::end(kVerbs) ? nullptr : found;
+}
+
+// Returns the terms of an option --filter without their quotes.
+std::string TermsOf(std::string_view filter) {
+  const std::string terms(filter.substr(std::string_view("--filter ").size()));
+  return terms.starts_with('\'') ? terms.substr(1, terms.size() - 2) : terms;
+}
+
+// Whether the terms of a filter select jobs by their state.
+bool HaveState(const std::string& terms) {
+  const std::vector<std::string> words = absl::StrSplit(terms, absl::ByAnyChar(" ()"));
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.starts_with("state=") || word.starts_with("state!=");
+  });
+}
+
+// Returns `call`, which has an option --filter, with a filter that selects only jobs in the states that the verb is
+// made for. A filter that has a state, or that the user has to write, stays as it is.
+std::string InStatesOf(const Verb& verb, const std::string& call) {
+  const size_t begin = call.find("--filter ");
+  const size_t value = begin + std::string_view("--filter ").size();
+  const bool is_quoted = call[value] == '\'';
+  const size_t end = std::min(call.size(), call.find(is_quoted ? '\'' : ' ', value + 1) + (is_quoted ? 1 : 0));
+  const std::string terms = TermsOf(std::string_view(call).substr(begin, end - begin));
+  if (HaveState(terms) || terms == "TERMS") {
+    return call;
+  }
+  const auto grouped = [](const std::string& text) {
+    return absl::StrContains(text, " OR ") ? absl::StrCat("(", text, ")") : text;
+  };
+  return absl::StrCat(call.substr(0, value), "'", grouped(terms), " AND ", grouped(TermsOf(verb.filter)), "'",
+                      call.substr(end));
+}
 
 // Whether the command reads one job, so that several jobs need a call each.
 bool ReadsOneJob(const CLI::App& command) {
@@ -38,8 +90,8 @@ std::string InTenantOf(const CLI::App& root, const Words& rest, const std::strin
   }
   const std::string option = " --tenant " + tenant;
   std::string result = absl::StrReplaceAll(answer, {{"ampctl job list -q", "ampctl job list -q" + option}});
-  for (const char* const verb : kVerbs) {
-    const std::string call = absl::StrCat("xargs -r ampctl job ", verb);
+  for (const Verb& verb : kVerbs) {
+    const std::string call = absl::StrCat("xargs -r ampctl job ", verb.name);
     result = absl::StrReplaceAll(result, {{call, call + option}});
   }
   return result;
@@ -93,10 +145,12 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   if ((!takes_many && !ReadsOneJob(command)) || !names.empty()) {
     return "";
   }
-  const std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
+  std::string list = WithOwnWords(*CommandOf(root, "job list"), "job list -q", rest);
   if (!absl::StrContains(list, " --filter ")) {
     return "";
   }
+  const Verb* const verb = VerbOf(PathOf(command));
+  list = verb == nullptr ? list : InStatesOf(*verb, list);
   Words parts = absl::StrSplit(text, ' ');
   std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
   const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
@@ -107,18 +161,25 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
 }
 
 std::string AnswerToSelection(const std::string& command, const std::string& option, const std::string& value) {
-  const bool takes_ids = std::any_of(std::begin(kVerbs), std::end(kVerbs),
-                                     [&command](const char* verb) { return command == absl::StrCat("job ", verb); });
+  const Verb* const verb = VerbOf(command);
   const std::string selection = option == "--filter" ? absl::StrCat("--filter ", NeedsNoQuotes(value) ? value : "TERMS")
                                                      : RewrittenOption("job list", option, value);
   // In `job wait --state running`, the option selects no jobs.
   const bool has_own_meaning = !RewrittenOption(command, option, value).empty();
-  if (!takes_ids || has_own_meaning || !selection.starts_with("--filter ")) {
+  if (verb == nullptr || has_own_meaning || !selection.starts_with("--filter ")) {
     return "";
   }
-  const std::string verb = command.substr(command.find(' ') + 1);
-  return absl::StrCat("to ", verb, verb == "wait" ? " for" : "", " all such jobs: ampctl job list -q ", selection,
-                      " | xargs -r ampctl ", command, verb == "delete" ? " -y" : "");
+  const std::string name = verb->name;
+  return absl::StrCat("to ", name, name == "wait" ? " for" : "", " all such jobs: ampctl job list -q ",
+                      InStatesOf(*verb, selection), " | xargs -r ampctl ", command, name == "delete" ? " -y" : "");
+}
+
+std::string AnswerToAll(const std::string& command) {
+  const Verb* const verb = VerbOf(command);
+  return verb == nullptr
+             ? ""
+             : absl::StrCat("to ", verb->purpose, ": ampctl job list -q ", verb->filter, " | xargs -r ampctl ", command,
+                            std::string_view(verb->name) == "delete" ? " -y" : "");
 }
 
 }  // namespace ampd::client

@@ -17,4 +17,8 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
 // ids. Empty if `command` takes none, or the option selects no jobs.
 std::string AnswerToSelection(const std::string& command, const std::string& option, const std::string& value);
 
+// Returns what to do in place of the option --all of a command, such as "job cancel", that takes the ids of several
+// jobs: which jobs to list, and how the command gets their ids. Empty if the command does not take several jobs.
+std::string AnswerToAll(const std::string& command);
+
 }  // namespace ampd::client

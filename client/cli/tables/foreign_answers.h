@@ -16,12 +16,15 @@ struct ForeignAnswer {
 inline constexpr ForeignAnswer kListJobs = {"list jobs", "job list"};
 inline constexpr ForeignAnswer kListAllJobs = {"list all jobs", "job list"};
 inline constexpr ForeignAnswer kWatchJobs = {"watch the list of jobs", "job list --watch"};
-inline constexpr ForeignAnswer kListByPriority = {"list jobs by their priority", "job list --sort priority,desc"};
+inline constexpr ForeignAnswer kListByPriority = {"list the jobs that wait, by their priority",
+                                                  "job list -o wide --sort priority,desc"};
 inline constexpr ForeignAnswer kShowJob = {"show a job", "job show ID"};
 inline constexpr ForeignAnswer kExplainJob = {"see why a job waits", "job explain ID"};
 inline constexpr ForeignAnswer kWatchJob = {"watch a job", "job watch ID"};
 inline constexpr ForeignAnswer kWatchLoss = {"watch a job and its loss", "job watch ID"};
 inline constexpr ForeignAnswer kWaitForJob = {"wait until a job ends", "job wait ID"};
+inline constexpr ForeignAnswer kWaitForCode = {"wait until a job ends (the exit code says how it ended)",
+                                               "job wait ID"};
 inline constexpr ForeignAnswer kNotifyOfJob = {"run a program when a job ends, wait for the job in a script",
                                                "job wait ID"};
 inline constexpr ForeignAnswer kReadLog = {"read a job's log", "job logs ID"};

@@ -6,6 +6,7 @@ namespace {
 
 constexpr ForeignRow kGroupRows[] = {
     {"job describe|get|info|status|view", kShowJob},
+    {"job describe|get|info|status|view YAML", kCheckFile},
     {"job ps", kListJobs},
     {"job queue", kListQueue},
     {"job top", kWatchJobs},

@@ -4,6 +4,8 @@ namespace ampd::client {
 namespace {
 
 constexpr ForeignRow kKubectlRows[] = {
+    {"get|describe YAML", kCheckFile},
+    {"get|describe -f|--filename", kCheckFile},
     {"get", kListJobs},
     {"get --raw", kHealth},
     {"get ID", kShowJob},
@@ -78,6 +80,8 @@ constexpr ForeignRow kKubectlRows[] = {
     {"apply view-last-applied", kShowFile},
     {"apply edit-last-applied|set-last-applied", kOnlyPriority},
     {"create", kSubmit},
+    {"create --image", kNoImages},
+    {"create job --image", kNoImages},
     {"replace", kSubmitChanged},
     {"diff", kCompare},
     {"diff -f", kCheckFile},
@@ -118,6 +122,8 @@ constexpr ForeignRow kKubectlRows[] = {
     {"exec|debug|shell ID", kNoShellInJob},
     {"exec|debug|ssh|shell worker", kNoShell},
     {"port-forward|proxy|expose", kNoPorts},
+    {"port-forward|proxy|expose ID", kNoPortsOfJob},
+    {"port-forward|proxy|expose job ID", kNoPortsOfJob},
     {"run --image", kNoImages},
     {"events --for", kListEvents},
     {"events -w|--watch", kWatchJob},

@@ -16,6 +16,17 @@ inline constexpr ForeignAnswer kOneJob = {
     "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
     "a job can't wait for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kOneJobFile = {
+    "train one job under several policies (ampctl submits one job at a time)", "compare -f FILE"};
+inline constexpr ForeignAnswer kNoDependencyFile = {
+    "submit a job after another has ended, first wait for that one with ampctl job wait ID (a job can't wait for "
+    "another)",
+    "job submit -f FILE"};
+inline constexpr ForeignAnswer kHoldLaterFile = {
+    "submit a job and then pause it with ampctl job pause ID (a job can't be submitted on hold)",
+    "job submit -f FILE"};
+inline constexpr ForeignAnswer kChooseWorkerFile = {"name the worker on which a job runs (none can be excluded)",
+                                                    "job submit --set resources.worker=NAME -f FILE"};
 inline constexpr ForeignAnswer kHoldLater = {
     "a job can't be submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
 inline constexpr ForeignAnswer kChooseWorker = {
@@ -26,6 +37,7 @@ inline constexpr ForeignAnswer kNoShell = {
     "ampctl runs no commands on workers; to see what a job does: ampctl job watch ID", ""};
 inline constexpr ForeignAnswer kNoShellInJob = {"see what a job does (ampctl runs no commands in it)", "job watch ID"};
 inline constexpr ForeignAnswer kNoPorts = {"jobs listen on no ports; to see what a job does: ampctl job watch ID", ""};
+inline constexpr ForeignAnswer kNoPortsOfJob = {"see what a job does (jobs listen on no ports)", "job watch ID"};
 inline constexpr ForeignAnswer kNoServices = {"see the jobs (ampd runs no services, only training jobs)", "job list"};
 inline constexpr ForeignAnswer kNoServing = {
     "ampd serves no models; to make predictions from a file: ampctl job predict --checkpoint ID -f FILE", ""};
@@ -49,6 +61,9 @@ inline constexpr ForeignAnswer kNoUndo = {
     ""};
 inline constexpr ForeignAnswer kNoWebPage = {
     "ampd has no web page; to watch a job: ampctl job watch ID; dashboards for Grafana: docs/operator/monitor.md", ""};
+inline constexpr ForeignAnswer kNoWebPageOfJob = {"watch a job (ampd has no web page)", "job watch ID"};
+inline constexpr ForeignAnswer kNoWorkflows = {
+    "ampd has no workflows or triggers: a job starts when its file is submitted (ampctl job submit -f FILE)", ""};
 inline constexpr ForeignAnswer kNoAliases = {
     "ampctl has no aliases of its own; a shell's alias does: alias jobs='ampctl job list'", ""};
 inline constexpr ForeignAnswer kNoExtensions = {"ampctl has no extensions; scripts read what it prints with -o json",
@@ -58,6 +73,10 @@ inline constexpr ForeignAnswer kNoCache = {"list the files on the server (there 
 inline constexpr ForeignAnswer kNoConfig = {
     "ampctl keeps no settings but named servers (ampctl context list) and environment variables (ampctl help "
     "environment)",
+    ""};
+inline constexpr ForeignAnswer kNoServerConfig = {
+    "no command shows the configuration of the server: it is in the flags and files with which ampd-server runs "
+    "(docs/operator/configure.md); to check the server: ampctl health",
     ""};
 inline constexpr ForeignAnswer kNoRepositories = {
     "ampd knows no repositories, issues or releases; a job is submitted from a file: ampctl job submit -f FILE", ""};
