@@ -265,7 +265,8 @@ Words OfCopy(const Words& words) {
 std::string OptionOfPartialList(const Words& words) {
   const size_t num_programs = IsProgram(words[0]) && words.size() > 1 ? 1 : 0;
   for (const auto& [program, command, unless, own] : kPartialLists) {
-    const bool is_command = IsOneOf(num_programs == 1 ? words[0] : "", program) && IsOneOf(words[num_programs], command);
+    const bool is_command =
+        IsOneOf(num_programs == 1 ? words[0] : "", program) && IsOneOf(words[num_programs], command);
     const bool has_choice = std::any_of(words.begin(), words.end(), [unless = unless](const std::string& word) {
       return word.starts_with('-') && IsOneOf(word.substr(0, word.find('=')), unless);
     });

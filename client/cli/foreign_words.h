@@ -19,9 +19,9 @@ struct ForeignWord {
 // Returns the entries of all tables of foreign words. No entry names a command of ampctl. If several entries fit a
 // command line, the longest one is used; if several have the same words, the advice names the commands of all of them.
 // An entry that ends in ID or NAME fits only if the user has typed a name there. An entry that ends in FILE fits only
-// if the name looks like that of a file, an entry that ends in YAML only if a name looks like that of a job file, and an
-// entry that ends in SCRIPT only if a word looks like a script. The options of an entry may be anywhere after its other
-// words.
+// if the name looks like that of a file, an entry that ends in YAML only if a name looks like that of a job file, and
+// an entry that ends in SCRIPT only if a word looks like a script. The options of an entry may be anywhere after its
+// other words.
 std::span<const ForeignWord> ForeignWords();
 
 // Returns the entries for a command group that is followed by a name in place of a command, such as "checkpoint ID".

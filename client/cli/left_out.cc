@@ -121,9 +121,9 @@ struct LeftOut {
 };
 
 // Adds the option to those that are left out for this reason.
-void Add(const std::string& option, std::string_view reason, std::vector<LeftOut>* left_out) {
-  auto same = std::find_if(left_out->begin(), left_out->end(),
-                           [reason](const LeftOut& one) { return one.reason == reason; });
+void AddLeftOut(const std::string& option, std::string_view reason, std::vector<LeftOut>* left_out) {
+  auto same =
+      std::find_if(left_out->begin(), left_out->end(), [reason](const LeftOut& one) { return one.reason == reason; });
   if (same == left_out->end()) {
     same = left_out->insert(same, {reason, {}});
   }
@@ -158,11 +158,11 @@ std::string OptionsLeftOut(const std::vector<std::string>& words) {
       const bool is_command = IsInRow(command, row.command) || IsInRow(with_next, row.command);
       if ((is_option || equals != std::string::npos) && is_command && IsInRow(name, row.options) &&
           (row.applies == nullptr || row.applies(value))) {
-        Add(option, row.text, &left_out);
+        AddLeftOut(option, row.text, &left_out);
       }
     }
     if (IsTask(words[i]) && IsInRow(command, "scancel|squeue|sacct|scontrol")) {
-      Add(words[i].substr(words[i].find('_')), kAboutArrays, &left_out);
+      AddLeftOut(words[i].substr(words[i].find('_')), kAboutArrays, &left_out);
     }
     i += option == "-S" ? 1 : 0;  // In Slurm's `-S -p`, -p is the value of -S.
   }

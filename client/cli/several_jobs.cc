@@ -52,9 +52,8 @@ std::string TermsOf(std::string_view filter) {
 // Whether the terms of a filter select jobs by their state.
 bool HaveState(const std::string& terms) {
   const std::vector<std::string> words = absl::StrSplit(terms, absl::ByAnyChar(" ()"));
-  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with("state=") || word.starts_with("state!=");
-  });
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word.starts_with("state=") || word.starts_with("state!="); });
 }
 
 // Returns `call`, which has an option --filter, with a filter that selects only jobs in the states that the verb is

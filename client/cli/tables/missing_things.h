@@ -16,15 +16,14 @@ inline constexpr ForeignAnswer kOneJob = {
     "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
     "a job can't wait for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
-inline constexpr ForeignAnswer kOneJobFile = {
-    "train one job under several policies (ampctl submits one job at a time)", "compare -f FILE"};
+inline constexpr ForeignAnswer kOneJobFile = {"train one job under several policies (there are no job arrays)",
+                                              "compare -f FILE"};
 inline constexpr ForeignAnswer kNoDependencyFile = {
     "submit a job after another has ended, first wait for that one with ampctl job wait ID (a job can't wait for "
     "another)",
     "job submit -f FILE"};
 inline constexpr ForeignAnswer kHoldLaterFile = {
-    "submit a job and then pause it with ampctl job pause ID (a job can't be submitted on hold)",
-    "job submit -f FILE"};
+    "submit a job and then pause it with ampctl job pause ID (a job can't be submitted on hold)", "job submit -f FILE"};
 inline constexpr ForeignAnswer kChooseWorkerFile = {"name the worker on which a job runs (none can be excluded)",
                                                     "job submit --set resources.worker=NAME -f FILE"};
 inline constexpr ForeignAnswer kHoldLater = {

@@ -29,9 +29,18 @@ using ::testing::StartsWith;
 
 class ForeignWordsTest : public Ampctl {};
 
-// Replaces the placeholders FILE and SCRIPT of the table by names that look like a file and a script.
+// Replaces the placeholders FILE, YAML and SCRIPT of the table by names that look like a file, a job file and a script.
 std::string Typed(const std::string& text) {
-  return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" SCRIPT", " train.py"}});
+  return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" YAML", " job.yaml"}, {" SCRIPT", " train.py"}});
+}
+
+// Returns the command with the file that the user types for this entry.
+std::string CommandWithTypedFile(const ForeignWord& word) {
+  const bool names_job_file = absl::StrContains(word.words, " YAML");
+  const bool names_file = absl::StrContains(word.words, " FILE");
+  return names_job_file ? absl::StrReplaceAll(word.command, {{" FILE", " job.yaml"}})
+         : names_file   ? Typed(word.command)
+                        : word.command;
 }
 
 // Types one wording of each row. The other wordings of the row get the same answer, because the row is expanded to one
@@ -48,7 +57,6 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
     row = word.row;
     command_of_row = word.command;
     SCOPED_TRACE(word.words);
-    const bool names_file = absl::StrContains(word.words, " FILE");
     const Result result = Run(Typed(word.words));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(result.out, "");
@@ -59,8 +67,7 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
       EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; ", word.purpose)));
       continue;
     }
-    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; to ", word.purpose, ": ampctl ",
-                                                   names_file ? Typed(word.command) : word.command)));
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("; to ", word.purpose, ": ampctl ", CommandWithTypedFile(word))));
     std::string command;
     std::vector<std::string> options;
     for (const std::string& part : std::vector<std::string>(absl::StrSplit(word.command, ' '))) {
@@ -156,7 +163,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"token create ci",
        "error: ampctl has no command 'token'; to create a token: ampctl auth token create ci --role ROLE\n"},
       {"tokens", "error: ampctl has no command 'tokens'; to list the tokens: ampctl auth token list\n"},
-      {"squeue -l", "error: ampctl has no command 'squeue'; to list jobs: ampctl job list -o wide\n"},
+      {"squeue -l",
+       "error: ampctl has no command 'squeue'; to list jobs: ampctl job list -o wide --filter 'state!=succeeded AND "
+       "state!=failed AND state!=cancelled'\n"},
       {"sacct -S 2026-01-31",
        "error: ampctl has no command 'sacct'; to list jobs: ampctl job list; -S is left out: lists have no filter by "
        "time; -o json has the times of each job\n"},
@@ -174,8 +183,58 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"tail -f x", "error: ampctl has no command 'tail'; to follow a job's log: ampctl job logs -f x\n"},
       {"logs x --lines=5", "error: ampctl has no command 'logs'; to read a job's log: ampctl job logs x --tail 5\n"},
       {"scancel -u me",
-       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter 'owner=*:me' | "
-       "xargs -r ampctl job cancel\n"},
+       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter 'owner=*:me AND "
+       "state!=succeeded AND state!=failed AND state!=cancelled' | xargs -r ampctl job cancel\n"},
+      {"scancel -u me -t PD",
+       "error: ampctl has no command 'scancel'; to cancel all such jobs: ampctl job list -q --filter 'owner=*:me AND "
+       "state=queued' | xargs -r ampctl job cancel\n"},
+      {"squeue -t all", "error: ampctl has no command 'squeue'; to list jobs: ampctl job list\n"},
+      {"bjobs -a", "error: ampctl has no command 'bjobs'; to list jobs: ampctl job list\n"},
+      {"sacct", "error: ampctl has no command 'sacct'; to list jobs: ampctl job list\n"},
+      {"sprio -j 5", "error: ampctl has no command 'sprio'; to see the priority of a job: ampctl job show 5\n"},
+      {"sprio",
+       "error: ampctl has no command 'sprio'; to list the jobs that wait, by their priority: ampctl job list -o wide "
+       "--sort priority,desc --filter state=queued\n"},
+      {"workflow view train.yml",
+       "error: ampctl has no command 'workflow'; to check a job file without submitting it: ampctl job submit "
+       "--dry-run -f train.yml\n"},
+      {"workflow view x", "error: ampctl has no command 'workflow'; to show a job: ampctl job show x\n"},
+      {"search code lenet",
+       "error: ampctl has no command 'search'; to find jobs by a part of their name: ampctl job list --filter "
+       "'name=*lenet*'\n"},
+      {"run view lenet --exit-status",
+       "error: ampctl has no command 'run'; to wait until a job ends (the exit code says how it ended): ampctl job "
+       "wait "
+       "lenet\n"},
+      {"run view lenet --web",
+       "error: ampctl has no command 'run'; to watch a job (ampd has no web page): ampctl job watch lenet\n"},
+      {"port-forward pod/lenet 80",
+       "error: ampctl has no command 'port-forward'; to see what a job does (jobs listen on no ports): ampctl job "
+       "watch "
+       "lenet\n"},
+      {"run list --branch main --event push --created 2026-01-01",
+       "error: ampctl has no command 'run'; to list jobs: ampctl job list; --branch and --event are left out: ampd "
+       "knows no branches, commits or events; --created is left out: lists have no filter by time; -o json has the "
+       "times of each job\n"},
+      {"sbatch -N 2 -n 8 job.yaml",
+       "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml; -N and -n are left out: "
+       "a job runs on one device of one worker\n"},
+      {"sbatch --array=0-3 job.yaml",
+       "error: ampctl has no command 'sbatch'; to train one job under several policies (there are no job arrays): "
+       "ampctl compare -f job.yaml\n"},
+      {"sbatch -d afterok:5 job.yaml",
+       "error: ampctl has no command 'sbatch'; to submit a job after another has ended, first wait for that one with "
+       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+      {"scontrol update NodeName=w1 State=DRAIN Reason=fix",
+       "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs write a checkpoint, and "
+       "continue on other workers): ampctl worker drain w1; Reason is left out: a drained worker has no reason\n"},
+      {"create job test --image=busybox",
+       "error: ampctl has no command 'create'; jobs have no container images: a job file names a model and data "
+       "(ampctl "
+       "help job-file)\n"},
+      {"completion -s bash",
+       "error: ampctl completion has no option '-s'\n  the shell is an argument without an option: ampctl completion "
+       "bash\n  try: ampctl completion --help\n"},
       {"squeue -u me -t PD",
        "error: ampctl has no command 'squeue'; to list jobs: ampctl job list --filter 'owner=*:me AND state=queued'\n"},
       {"run list --status failure",
@@ -244,7 +303,10 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"get job/x --for=condition=complete", "error: ampctl has no command 'get'; to show a job: ampctl job show x\n"},
       {"wait --for=condition=complete job/x", "error: ampctl has no command 'wait'; did you mean: ampctl job wait x\n"},
       {"kubectl get pods", "error: ampctl has no command 'kubectl'; to list jobs: ampctl job list\n"},
-      {"docker ps", "error: ampctl has no command 'docker'; to list jobs: ampctl job list\n"},
+      {"docker ps -a", "error: ampctl has no command 'docker'; to list jobs: ampctl job list\n"},
+      {"docker ps",
+       "error: ampctl has no command 'docker'; to list jobs: ampctl job list --filter 'state!=succeeded AND "
+       "state!=failed AND state!=cancelled'\n"},
       {"gh run list", "error: ampctl has no command 'gh'; to list jobs: ampctl job list\n"},
       {"sacct --format=JobID,State",
        "error: ampctl has no command 'sacct'; to list jobs: ampctl job list; --format is left out: columns cannot be "
@@ -425,6 +487,13 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
     const char* line;
     const char* answer;
   } cases[] = {
+      {"job list --active", "did you mean: --filter 'state!=succeeded AND state!=failed AND state!=cancelled'\n"},
+      {"job cancel -u ann",
+       "ampctl job list -q --filter 'owner=*:ann AND state!=succeeded AND state!=failed AND state!=cancelled' | xargs "
+       "-r ampctl job cancel\n"},
+      {"job pause -l a=b",
+       "ampctl job list -q --filter 'labels.a=b AND (state=running OR state=queued)' | xargs -r ampctl job pause\n"},
+      {"job resume --all", "ampctl job list -q --filter state=paused | xargs -r ampctl job resume\n"},
       {"job list --state RUNNING", "did you mean '--filter state=RUNNING'?\n"},
       {"job list --name=x", "did you mean '--filter name=x'?\n"},
       {"job list running", "did you mean '--filter state=running'?\n"},
