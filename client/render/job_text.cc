@@ -143,11 +143,16 @@ std::string WideLines(const v1::Job& job) {
   }
   const v1::Progress& progress = job.progress();
   if (progress.step() > 0) {
-    text += DetailLine("pace", absl::StrCat(FormatNumber(progress.steps_per_second()), " steps/s, ",
-                                            FormatNumber(progress.samples_per_second()), " samples/s, waited ",
-                                            FormatNumber(progress.data_wait_seconds()), "s in total for data"));
-    text += DetailLine("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()),
-                                            ", gradient norm ", FormatNumber(progress.grad_norm())));
+    const std::string steps = FormatNumber(progress.steps_per_second()) + " steps/s";
+    text += DetailLine(
+        "pace", HasLastStep(progress)
+                    ? absl::StrCat(steps, ", ", FormatNumber(progress.samples_per_second()), " samples/s, waited ",
+                                   FormatNumber(progress.data_wait_seconds()), "s in total for data")
+                    : steps);
+    text += HasLastStep(progress)
+                ? DetailLine("rate", absl::StrCat("learning rate ", FormatNumber(progress.learning_rate()),
+                                                  ", gradient norm ", FormatNumber(progress.grad_norm())))
+                : "";
   }
   if (const std::optional<TraceContext> trace = ParseTraceparent(job.traceparent()); trace.has_value()) {
     text += DetailLine("trace", TraceIdOf(*trace));
@@ -214,7 +219,7 @@ std::string StateText(v1::Job::State state, const Palette& palette) {
 std::vector<std::string> JobHeadings(bool wide) {
   std::vector<std::string> headings = {"ID", "NAME", "STATE", "STEP", "LOSS", "PRECISION", "AGE", "REASON"};
   if (wide) {
-    headings.insert(headings.end(), {"WORKER", "TENANT", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
+    headings.insert(headings.end(), {"WORKER", "TENANT", "PRIORITY", "SCALE", "SKIPPED", "PEAK MEMORY", "MESSAGE"});
   }
   return headings;
 }
@@ -234,6 +239,7 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, const JobTextOpti
     const bool stepped = progress.step() > 0 && progress.has_loss();
     row.push_back(job.attempts_size() > 0 ? LatestWorker(job) : kNothing);
     row.push_back(OrNothing(job.tenant()));
+    row.push_back(absl::StrCat(job.spec().priority()));
     row.push_back(stepped ? FormatNumber(progress.loss_scale()) : kNothing);
     row.push_back(stepped ? absl::StrCat(progress.skipped_steps()) : kNothing);
     row.push_back(stepped ? FormatBytes(progress.memory_peak_bytes()) : kNothing);
@@ -311,7 +317,7 @@ std::string RenderJob(const v1::Job& job, const JobTextOptions& options) {
     text += DetailLine("tenant", Printable(job.tenant()));
   }
   text += TimesLine(job, options) + DetailLine("precision", LatestPrecision(job)) + ProgressLines(job) +
-          (options.wide ? WideLines(job) : "");
+          (options.wide ? WideLines(job) : DetailLine("priority", absl::StrCat(job.spec().priority())));
   for (const v1::Attempt& attempt : job.attempts()) {
     text += AttemptLine(attempt) + (options.wide ? WideAttemptLine(attempt, options) : "");
   }

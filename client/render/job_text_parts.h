@@ -9,6 +9,12 @@
 // Parts of texts about jobs, for job_text.cc and job_end_text.cc only.
 namespace ampd::client {
 
+// Whether the progress has the numbers of its last step that no outcome keeps, such as the gradient norm. The progress
+// of a job that ended long ago has not.
+inline bool HasLastStep(const v1::Progress& progress) {
+  return progress.samples_per_second() > 0 || progress.grad_norm() != 0 || progress.learning_rate() != 0;
+}
+
 // Returns the metrics of an evaluation except its loss: "accuracy 0.9, top-5 0.99, F1 0.89, ", or for a language model
 // "perplexity 30, "; empty if there are none. `Numbers` is Progress or FinalMetrics.
 template <typename Numbers>

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/render/enum_text.h"
 #include "client/render/job_text.h"
+#include "client/render/job_text_parts.h"
 
 namespace ampd::client {
 namespace {
@@ -19,12 +18,15 @@ constexpr int kMinCurveRows = 3;
 constexpr int kMostCurveRows = 24;
 constexpr int kMostEvents = 3;
 
-// Arranges the words in as few rows as possible. Never splits a word.
+// Arranges the words in as few rows as possible. Never splits a word. Leaves out empty words.
 std::string Flow(const std::vector<std::string>& words, int width) {
   constexpr int kGap = 3;
   std::string text;
   int used = 0;
   for (const std::string& word : words) {
+    if (word.empty()) {
+      continue;
+    }
     const int size = DisplayWidth(word);
     const bool fits = used > 0 && used + kGap + size <= width;
     if (used > 0) {
@@ -33,7 +35,7 @@ std::string Flow(const std::vector<std::string>& words, int width) {
     text += word;
     used = fits ? used + kGap + size : size;
   }
-  return text + "\n";
+  return text.empty() ? "" : text + "\n";
 }
 
 // Returns why the job waits, or the command that resumes a paused job. Otherwise returns the job's message, which may
@@ -49,9 +51,13 @@ std::string StateReason(const WatchedJob& watched) {
   return Printable(job.message());
 }
 
-// Joins words by two spaces; an empty last word adds nothing.
+// Joins words by two spaces. Words that are empty, except the first, add nothing.
 std::string Words(const std::vector<std::string>& words) {
-  return std::string(absl::StripTrailingAsciiWhitespace(absl::StrJoin(words, "  ")));
+  std::string text = words.front();
+  for (size_t i = 1; i < words.size(); ++i) {
+    absl::StrAppend(&text, words[i].empty() ? "" : "  ", words[i]);
+  }
+  return text;
 }
 
 std::string StepText(const WatchedJob& watched) {
@@ -67,7 +73,7 @@ std::string TimeText(const WatchedJob& watched) {
     return "";
   }
   if (watched.finished()) {
-    return "took " + FormatSpan(elapsed);
+    return elapsed < absl::Seconds(1) ? "took less than 1s" : "took " + FormatSpan(elapsed);
   }
   return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
 }
@@ -136,17 +142,34 @@ std::string EvalQuality(const v1::EvalPoint& eval) {
                       part("F1", eval.has_f1(), eval.f1()));
 }
 
+// Returns the memory that the job's tensors take now and, if `has_peak`, the peak: "memory 64.0 MiB, peak 80.0 MiB". If
+// the present amount is not known, as for a job that ended long ago, returns only the peak. Empty if neither is known.
+std::string MemoryText(const v1::Progress& progress, bool has_peak) {
+  const std::string peak = FormatBytes(progress.memory_peak_bytes());
+  if (progress.memory_allocated_bytes() == 0) {
+    return progress.memory_peak_bytes() > 0 ? "peak memory " + peak : "";
+  }
+  return absl::StrCat("memory ", FormatBytes(progress.memory_allocated_bytes()), has_peak ? ", peak " + peak : "");
+}
+
+// Returns the number of samples per second: "1,200 samples/s"; empty if it is not known.
+std::string PaceText(const WatchedJob& watched) {
+  const double rate = watched.samples_per_second();
+  return rate > 0 ? FormatRate(rate) + " samples/s" : "";
+}
+
 std::string NumberRows(const WatchedJob& watched, int width) {
   if (watched.progress().step() == 0) {
     return "";
   }
-  std::vector<std::string> words = {LossText(watched),
-                                    absl::StrCat("grad norm ", FormatNumber(watched.progress().grad_norm())),
-                                    absl::StrCat("learning rate ", FormatNumber(watched.progress().learning_rate())),
-                                    absl::StrCat(FormatRate(watched.samples_per_second()), " samples/s")};
+  std::vector<std::string> words = {LossText(watched)};
+  if (HasLastStep(watched.progress())) {
+    words.push_back(absl::StrCat("grad norm ", FormatNumber(watched.progress().grad_norm())));
+    words.push_back(absl::StrCat("learning rate ", FormatNumber(watched.progress().learning_rate())));
+  }
+  words.push_back(PaceText(watched));
   std::string text = Flow(words, width);
-  words = {absl::StrCat("memory ", FormatBytes(watched.progress().memory_allocated_bytes()), ", peak ",
-                        FormatBytes(watched.progress().memory_peak_bytes()))};
+  words = {MemoryText(watched.progress(), /*has_peak=*/true)};
   if (watched.eval().step() > 0) {
     const v1::EvalPoint& eval = watched.eval();
     words.push_back(absl::StrCat("eval at step ", FormatCount(eval.step()), ": ", EvalQuality(eval), "loss ",
@@ -244,9 +267,8 @@ std::string RenderWatchLine(const WatchedJob& watched) {
   std::string line = absl::StrCat(EnumText(watched.job().state()), why.empty() ? "" : ": " + why);
   if (watched.progress().step() > 0) {
     line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),
-                  absl::StrCat("skipped ", watched.progress().skipped_steps()),
-                  FormatRate(watched.samples_per_second()) + " samples/s",
-                  "memory " + FormatBytes(watched.progress().memory_allocated_bytes()), TimeText(watched)});
+                  absl::StrCat("skipped ", watched.progress().skipped_steps()), PaceText(watched),
+                  MemoryText(watched.progress(), /*has_peak=*/false), TimeText(watched)});
   }
   return line;
 }

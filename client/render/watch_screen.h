@@ -31,7 +31,9 @@ class WatchedJob {
   const v1::Progress& progress() const { return job_.progress(); }
   int64_t total_steps() const;  // steps that the job will do; 0: not known
   const std::string& waiting() const { return waiting_; }
-  double samples_per_second() const;  // mean of the last half minute; before it is known, the last step's rate
+  // Returns the mean of the last half minute. Before it is known, returns the last step's rate or, for a job that has
+  // ended, the mean of its last attempt; 0: not known.
+  double samples_per_second() const;
   double loss() const { return losses_.empty() ? job_.progress().loss() : losses_.back().value; }
   double loss_scale() const { return scales_.empty() ? job_.progress().loss_scale() : scales_.back().value; }
   const v1::EvalPoint& eval() const { return eval_; }

@@ -134,7 +134,12 @@ double WatchedJob::samples_per_second() const {
   const absl::Duration step_time = StepTime();
   const int batch_size = job_.spec().data().batch_size();
   const bool known = batch_size > 0 && step_time > absl::ZeroDuration() && step_time < absl::InfiniteDuration();
-  return known ? batch_size / absl::ToDoubleSeconds(step_time) : progress().samples_per_second();
+  if (known) {
+    return batch_size / absl::ToDoubleSeconds(step_time);
+  }
+  // The progress of a job that ended long ago has the mean number of steps per second, and no samples.
+  return progress().samples_per_second() > 0 ? progress().samples_per_second()
+                                             : batch_size * progress().steps_per_second();
 }
 
 absl::Duration WatchedJob::Elapsed() const {

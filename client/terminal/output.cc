@@ -264,7 +264,10 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
   PrintMessages(session, is_csv ? ArtifactCsvHeadings() : ArtifactHeadings(session.wide()), artifacts);
   if (artifacts.empty() && session.for_people()) {
     session.Note(job.empty() ? "no artifacts; upload a file with: ampctl artifact upload FILE"
-                             : "job " + Printable(job) + " has no samples; to get some, set `sample` in the job file");
+                             : absl::StrCat("job ", Printable(job),
+                                            " has no files yet: samples, profiles and predictions would be listed "
+                                            "here, and its checkpoints are in: ampctl checkpoint list ",
+                                            Printable(job)));
   }
 }
 

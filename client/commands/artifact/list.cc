@@ -14,7 +14,7 @@ namespace ampd::client {
 namespace {
 
 struct ListOptions {
-  std::string job;  // lists only the samples of this job; empty: lists all artifacts
+  std::string job;  // lists only the files that this job has made; empty: lists all files
   std::string sort;
 };
 

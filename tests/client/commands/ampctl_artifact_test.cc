@@ -149,7 +149,10 @@ TEST_F(AmpctlArtifact, AJobWithoutSamples_DiffersFromAMissingJob) {
   id = id.substr(0, id.find('\n'));
   const Result none = Run("artifact list --job " + id);
   EXPECT_EQ(none.exit_code, 0) << none.err;
-  EXPECT_EQ(none.err, "job " + id + " has no samples; to get some, set `sample` in the job file\n");
+  EXPECT_EQ(none.err, "job " + id +
+                          " has no files yet: samples, profiles and predictions would be listed here, and its "
+                          "checkpoints are in: ampctl checkpoint list " +
+                          id + "\n");
   EXPECT_EQ(Run("artifact list --job nobodys").exit_code, 3);
 }
 

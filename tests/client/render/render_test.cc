@@ -299,20 +299,24 @@ TEST(JobText, AJobWithoutAStepShowsNoNumbers) {
   job.set_id("j-abcdefghijklmnop");
   job.mutable_spec()->set_name("fashion");
   job.mutable_spec()->mutable_precision()->set_preset("bf16");
+  job.mutable_spec()->set_priority(3);
   job.set_state(v1::Job::QUEUED);
   *job.mutable_create_time() = At(1'000'000);
   const JobTextOptions options{absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone()};
   EXPECT_EQ(
       RenderTable(JobHeadings(true), {JobRow(job, true, options)}, true),
-      "ID                  NAME     STATE   STEP  LOSS  PRECISION  AGE    REASON  WORKER  TENANT  SCALE  SKIPPED  PEAK "
-      "MEMORY  MESSAGE\n"
-      "j-abcdefghijklmnop  fashion  QUEUED  0     -     bf16       1m00s  -       -       -       -      -        -\n");
+      "ID                  NAME     STATE   STEP  LOSS  PRECISION  AGE    REASON  WORKER  TENANT  PRIORITY  SCALE  "
+      "SKIPPED  PEAK MEMORY  MESSAGE\n"
+      "j-abcdefghijklmnop  fashion  QUEUED  0     -     bf16       1m00s  -       -       -       3         -      -   "
+      "  "
+      "   -\n");
   EXPECT_EQ(RenderJob(job, options),
             "job         j-abcdefghijklmnop  fashion\n"
             "state       QUEUED\n"
             "created     1970-01-12 13:46:40 UTC (1m00s ago)\n"
             "precision   bf16\n"
-            "progress    no step yet\n");
+            "progress    no step yet\n"
+            "priority    3\n");
 }
 
 TEST(RenderJob, ValuesOfNewerServersAreShownAsNumbers) {
@@ -547,7 +551,38 @@ TEST(JobText, WhatIsNotKnownOfAJobThatWasStoppedLongAgoIsNoNumber) {
   const JobTextOptions options = {absl::FromUnixSeconds(60), absl::UTCTimeZone()};
   EXPECT_THAT(RenderJob(job, options), testing::HasSubstr("progress    step 5,032\n"));
   EXPECT_EQ(JobRow(job, true, options)[4], "-") << "the loss";
-  EXPECT_EQ(JobRow(job, true, options)[9], "-") << "the loss scale";
+  EXPECT_EQ(JobRow(job, true, options)[10], "-") << "the loss scale";
+}
+
+// The server makes the progress of such a job from its outcome, which has no numbers of the last step.
+TEST(RenderWatch, WhatIsNotKnownOfAJobThatEndedLongAgoIsLeftOut) {
+  v1::WatchJobResponse message;
+  v1::Job& job = *message.mutable_final();
+  job.set_state(v1::Job::SUCCEEDED);
+  job.mutable_spec()->mutable_data()->set_batch_size(64);
+  *job.mutable_start_time() = At(1'000'000);
+  *job.mutable_end_time() = At(1'000'000);
+  job.mutable_progress()->set_step(20);
+  job.mutable_progress()->set_loss(0.5);
+  job.mutable_progress()->set_loss_scale(1);
+  job.mutable_progress()->set_steps_per_second(45.25);
+  job.mutable_progress()->set_memory_peak_bytes(96LL << 20);
+  WatchedJob watched;
+  watched.Add(message);
+  EXPECT_EQ(RenderWatchLine(watched),
+            "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  2,896 samples/s  peak memory 96.0 MiB  took less "
+            "than 1s");
+  const std::string screen = RenderWatchScreen(watched, {100, 20, true, Palette(false)});
+  EXPECT_THAT(screen, testing::HasSubstr("\nloss 0.5   2,896 samples/s\npeak memory 96.0 MiB\n"));
+
+  message.mutable_final()->mutable_progress()->clear_steps_per_second();
+  message.mutable_final()->mutable_progress()->clear_memory_peak_bytes();
+  watched.Add(message);
+  EXPECT_EQ(RenderWatchLine(watched), "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  took less than 1s");
+  const std::string wide =
+      RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone(), Palette(false), true});
+  EXPECT_THAT(wide, testing::HasSubstr("pace        0 steps/s\n"));
+  EXPECT_THAT(wide, testing::Not(testing::HasSubstr("samples/s")));
 }
 
 TEST(JobText, ARunningJobSaysHowLongAgoItsFirstStepWas) {
