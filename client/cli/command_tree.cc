@@ -1,5 +1,6 @@
 #include "client/cli/command_tree.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -87,7 +88,7 @@ CLI::Option* AddValue(CLI::App* app, const Argument& argument, T* value) {
 
 void CommandTree::AddArgument(CLI::App* app, Argument argument) {
   if (argument.required && argument.name.starts_with('-')) {
-    argument.help += " (required)";
+    argument.help.insert(std::min(argument.help.find('\n'), argument.help.size()), " (required)");
   }
   CLI::Option* const option =
       std::visit([app, &argument](auto* value) { return AddValue(app, argument, value); }, argument.value);

@@ -126,15 +126,16 @@ Command CreateTokenCommand() {
                         {.name = "--role",
                          .value = &options->role,
                          .text = "ROLE",
-                         .help = "What the token allows:\n"
+                         .help = "What the token allows\n"
                                  "viewer: see the jobs, files and workers of the tenant\n"
                                  "submitter: also submit jobs, upload files and change its own jobs\n"
                                  "operator: also change all jobs, delete files, and drain or remove workers\n"
                                  "admin: everything\n"
                                  "agent: what ampd-worker does, and nothing else\n"
                                  "scraper: read /metrics, and nothing else\n"
-                                 "The role holds in the tenant of --tenant. Without --tenant, viewer and submitter "
-                                 "hold in the tenant 'default', and the other roles in all tenants",
+                                 "The token has the role in the tenant that --tenant names, and an admin in all "
+                                 "tenants. Without --tenant, a viewer or submitter has it in the tenant 'default', "
+                                 "and the other roles are for all tenants",
                          .required = true,
                          .choices = RoleWords()},
                         {.name = "--worker",

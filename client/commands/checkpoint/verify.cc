@@ -82,7 +82,8 @@ Command VerifyCheckpointCommand() {
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "Also ask the server whether this folder has the checkpoint that the job wrote"},
+                         .help = "Also ask the server whether this is the checkpoint that it has recorded for the job "
+                                 "and step that the folder's manifest names"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

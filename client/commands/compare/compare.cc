@@ -221,8 +221,9 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "--label",
         .value = &options->label,
         .text = "ID",
-        .help = "Print the report of an earlier comparison again. ID was printed when that comparison began, and is "
-                "in the label compare=ID of its jobs",
+        .help = "Print the report of an earlier comparison again, without training anything. ID is the id of the "
+                "comparison, such as c-1a2b3c4d: ampctl compare -f prints it at its start, and each job of the "
+                "comparison has the label compare=ID",
         .check = CheckComparisonId},
        {.name = "--baseline",
         .value = &options->baseline,

@@ -41,7 +41,8 @@ std::vector<Argument> NamedServerArguments(std::string* name, std::string* addre
        .value = address,
        .text = "ADDRESS",
        .help = "Address of the server: HOST:PORT (always with the port, and without https://), or unix:/PATH of its "
-               "socket. The values of --ca, --cert, --key, --tenant and --token-file are stored with it",
+               "socket. The tenant of --tenant and the paths of the files of --ca, --cert, --key and --token-file are "
+               "stored with it, not the contents of the files",
        .required = true}};
 }
 

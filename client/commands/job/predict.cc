@@ -233,8 +233,10 @@ Command PredictJobCommand() {
   const auto options = std::make_shared<PredictOptions>();
   Argument data = JobFilePath(&options->file, true);
   data.help =
-      "YAML file with the input data under data.predict (- for standard input). Its other fields replace those of the "
-      "trained job; it must not have a model";
+      "YAML file with the input data under data.predict, and without a model. Its other fields replace those of the "
+      "trained job. - stands for standard input";
+  Argument overrides = SpecOverrides(&options->overrides);
+  overrides.help = "Override a field of the file, for example predict.format=NPZ; repeatable";
   return {.name = "predict",
           .help = "Submit a job that predicts with a trained job's weights",
           .examples =
@@ -250,7 +252,7 @@ Command PredictJobCommand() {
                                  "(lowest evaluation loss). The job must have ended",
                          .required = true},
                         data,
-                        SpecOverrides(&options->overrides),
+                        overrides,
                         {.name = "--name",
                          .value = &options->name,
                          .text = "NAME",

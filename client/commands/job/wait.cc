@@ -177,8 +177,9 @@ Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
           .help =
-              "Wait until all jobs have ended, or have reached a state. The exit code is 0 if all jobs succeeded; "
-              "otherwise it comes from the first ID whose job did not: 1 if that job failed, 6 if it was cancelled",
+              "Wait until each of the jobs ID... has ended, or has reached a state. The exit code is 0 if all of them "
+              "succeeded. Otherwise the first of them, in the order of the command line, that did not succeed decides: "
+              "1 if it failed, 6 if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",

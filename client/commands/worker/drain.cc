@@ -11,8 +11,8 @@ Command DrainWorkerCommand() {
   return {
       .name = "drain",
       .help =
-          "Drain a worker: it gets no new jobs, and its running jobs write a checkpoint and are queued again, until "
-          "another worker can run them. Does not wait for the checkpoints",
+          "Drain a worker: it gets no new jobs until ampctl worker undrain. Its running jobs write a checkpoint and "
+          "wait in the queue for another worker. The command does not wait for the checkpoints",
       .examples =
           "  ampctl worker drain NAME\n"
           "  ampctl worker list --watch           the worker is free when its JOBS are 0",

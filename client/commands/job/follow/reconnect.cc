@@ -30,7 +30,8 @@ Argument ReconnectFor(std::optional<absl::Duration>* retry_for) {
           .text = "DURATION",
           .help =
               "How long to try to reach the server again after the connection is lost (default 1m). If this option is "
-              "given, also how long to try at the start"};
+              "given, the command also tries for this long if the server does not answer at the start (default: it "
+              "tries once)"};
 }
 
 Patience PatienceOf(const std::optional<absl::Duration>& retry_for) {
