@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "ampd/v1/worker.pb.h"
 #include "base/error.h"
@@ -287,6 +289,35 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
   return admitted;
 }
 
+namespace {
+
+// Checks an order for a job whose precision is not chosen yet: at least one of the precisions that may be chosen must
+// scale the loss. Their floors and caps are not compared with the order, because they differ; the trainer keeps to
+// them.
+absl::Status AdmitOrderBeforeChoice(const v1::LossScaleOrder& order, const internal::JobRecord& record) {
+  const auto& prefer = record.job().spec().precision().prefer();
+  bool may_scale = prefer.empty();
+  for (const std::string& name : prefer) {
+    const auto config = precision::FindPreset(name) == nullptr ? absl::NotFoundError(name)
+                                                               : precision::LossScaleOf(LossScaleFor(record, name));
+    may_scale = may_scale || !config.ok() || config->kind != precision::LossScaleConfig::Kind::kOff;
+  }
+  if (!may_scale) {
+    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+                 absl::StrCat("job ", record.job().id(), " scales no loss in ", absl::StrJoin(prefer, " or "),
+                              "; fp16 does, and precision.loss_scale turns it on"));
+  }
+  constexpr double kGreatest = std::numeric_limits<float>::max();
+  if (order.has_scale() && order.scale() > kGreatest) {
+    return InvalidFields(
+        {{"loss_scale_order.scale", absl::StrCat("is ", LossScaleText(order.scale()), "; must be at most ",
+                                                 LossScaleText(kGreatest), ", the largest number of fp32")}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobRecord& record) {
   const v1::Job& job = record.job();
   if (job.spec().has_predict()) {
@@ -297,7 +328,7 @@ absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobReco
   const std::string& given = job.attempts().empty() ? policy.preset() : job.attempts().rbegin()->precision();
   const precision::Preset* preset = precision::FindPreset(given);
   if (preset == nullptr) {
-    return absl::OkStatus();
+    return AdmitOrderBeforeChoice(order, record);
   }
   AMPD_ASSIGN_OR_RETURN(const precision::LossScaleConfig config, precision::LossScaleOf(LossScaleFor(record, given)));
   if (config.kind == precision::LossScaleConfig::Kind::kOff) {

@@ -1,7 +1,6 @@
 #include "server/coordinator/job_commands.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -21,9 +20,8 @@ using v1::Job;
 
 absl::Status CheckOrder(const v1::LossScaleOrder& order) {
   std::vector<FieldViolation> violations;
-  const bool bad_scale =
-      !std::isfinite(order.scale()) || order.scale() <= 0 || order.scale() > std::numeric_limits<float>::max();
-  if (order.has_scale() && bad_scale) {
+  // AdmitOrder checks the largest scale, which depends on the job's precision.
+  if (order.has_scale() && (!std::isfinite(order.scale()) || order.scale() <= 0)) {
     violations.push_back(
         {"loss_scale_order.scale", absl::StrCat("is ", order.scale(), "; must be above 0 and finite")});
   }

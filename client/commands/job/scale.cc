@@ -2,10 +2,12 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/commands/arguments.h"
 #include "client/commands/call.h"
 #include "client/commands/checks.h"
 #include "client/commands/job/job.h"
+#include "client/render/job_text.h"
 #include "client/terminal/output.h"
 
 namespace ampd::client {
@@ -16,6 +18,21 @@ struct ScaleOptions {
   std::optional<double> scale;
   std::optional<int> growth_interval;
 };
+
+// Returns when the change takes effect. While a job waits for its first attempt, its precision may still be open.
+std::string EffectText(const v1::Job& job) {
+  const bool waits = job.state() == v1::Job::QUEUED || job.state() == v1::Job::PAUSED;
+  if (!waits) {
+    return "the change takes effect at the next step";
+  }
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const bool is_open = job.attempts().empty() && (policy.preset() == "auto" || policy.prefer_size() > 0);
+  return absl::StrCat("the change takes effect at the first step after the job has ",
+                      job.state() == v1::Job::PAUSED ? "resumed" : "started",
+                      is_open ? absl::StrCat("; it has no effect if the precision that is then chosen (",
+                                             LatestPrecision(job), ") has no loss scale")
+                              : "");
+}
 
 int SetScale(Session* session, const ScaleOptions& options) {
   if (!options.scale.has_value() && !options.growth_interval.has_value()) {
@@ -35,7 +52,7 @@ int SetScale(Session* session, const ScaleOptions& options) {
     return client->UpdateJob(request);
   };
   return CallForJob(session, options.id, update, [&](const std::string& /*id*/, const v1::Job& job) {
-    JobResults(session, 1).Add(job, "the change takes effect at the next step");
+    JobResults(session, 1).Add(job, EffectText(job));
   });
 }
 
@@ -45,7 +62,9 @@ Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
   return {
       .name = "scale",
-      .help = "Set the loss scale of a running job, or how fast it grows: needs --set-scale, --growth-interval or both",
+      .help =
+          "Set the loss scale of a job that has not ended, or how fast it grows, from the job's next step on: needs "
+          "--set-scale, --growth-interval or both",
       .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
       .formats = AllFormatsBut({OutputFormat::kWide}),
       .arguments = {JobId(&options->id),

@@ -331,6 +331,12 @@ TEST_F(Ampctl, ScaleOrdersWhatItWasGivenAndNothingElse) {
                                                         "\" update_mask { paths: \"loss_scale_order\" } "
                                                         "loss_scale_order { scale: 4096 }"));
   EXPECT_EQ(updates[1].loss_scale_order().ShortDebugString(), "growth_interval: 500");
+  const std::string queued = fake_.jobs.Add("b", v1::Job::QUEUED).id();
+  EXPECT_EQ(Run("job scale --set-scale 8 " + queued).out,
+            queued + "  the change takes effect at the first step after the job has started\n");
+  const std::string paused = fake_.jobs.Add("c", v1::Job::PAUSED).id();
+  EXPECT_EQ(Run("job scale --set-scale 8 " + paused).out,
+            paused + "  the change takes effect at the first step after the job has resumed\n");
   const Result nothing = Run("job scale " + id);
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("nothing to set: give --set-scale, --growth-interval or both"));

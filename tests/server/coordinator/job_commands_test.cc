@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -125,8 +126,21 @@ TEST_F(JobCommandsTest, LossScaleOrder_IsRefusedWhereNoLossIsScaled) {
     Pump();
     return result.ok() ? "OK" : ReasonOf(result.status());
   };
+  const auto create_preferring = [this](const std::vector<std::string>& presets) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallSpec();
+    v1::PrecisionPolicy& policy = *request.mutable_spec()->mutable_precision();
+    policy.clear_preset();
+    policy.mutable_prefer()->Assign(presets.begin(), presets.end());
+    absl::StatusOr<JobPtr> created = absl::UnknownError("never answered");
+    coordinator->commands().CreateJob(request, Into(&created));
+    Pump();
+    return (*created)->id();
+  };
   EXPECT_EQ(order(CreateIdOf("bf16")), "LOSS_SCALE_OFF");
   EXPECT_EQ(order(CreateIdOf("fp16")), "OK");
+  EXPECT_EQ(order(create_preferring({"bf16", "fp32"})), "LOSS_SCALE_OFF");
+  EXPECT_EQ(order(create_preferring({"bf16", "fp16"})), "OK");
   EXPECT_EQ(order("j-none"), "JOB_NOT_FOUND");
   const std::string ended = CreateIdOf("bf16");
   v1::CancelJobRequest cancel;
@@ -157,6 +171,11 @@ TEST_F(JobCommandsTest, LossScaleOrder_BeyondFloorOrCapIsRefusedAndBothAreNamed)
   EXPECT_THAT(order(id, 0.5), testing::HasSubstr("is 0.5; must be from 1, the floor"));
   EXPECT_EQ(order(CreateIdOf("torch-amp-fp16"), 1e30), "OK") << "its cap is what fp32 can hold";
   EXPECT_EQ(order(CreateIdOf("auto"), 1e30), "OK") << "what the device's choice allows, the trainer knows";
+  EXPECT_THAT(order(id, 1e300),
+              testing::HasSubstr("is 1e+300; must be from 1, the floor, to 16777216, the cap of fp16"));
+  EXPECT_THAT(order(CreateIdOf("auto"), 1e300),
+              testing::HasSubstr("is 1e+300; must be at most 3.4028235e+38, the largest number of fp32"));
+  EXPECT_THAT(order(id, std::numeric_limits<double>::infinity()), testing::HasSubstr("must be above 0 and finite"));
 }
 
 TEST_F(JobCommandsTest, LossScaleOrder_OfAPrecisionThatADeviceChoosesIsRefusedOnceItChose) {
