@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/api/tenants.h"
@@ -15,6 +14,7 @@
 #include "base/io/private_folder.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "client/terminal/server_address.h"
 
 namespace ampd::client {
 namespace {
@@ -124,7 +124,17 @@ bool ReadLine(absl::string_view line, Contexts* contexts) {
       return false;
     }
   }
-  return IsContextName(words[0]) && IsServerAddress(words[1]);
+  return IsContextName(words[0]);
+}
+
+// Returns what is wrong with the address in a line of the file that names a server; "" if nothing is wrong, or the line
+// is none.
+std::string FaultOfAddress(absl::string_view line) {
+  const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  const bool is_server = words.size() > 1 && IsContextName(words[0]);
+  return !is_server || IsServerAddress(words[1]) ? ""
+                                                 : absl::StrCat("the address '", Shortened(words[1], kMaxShownBytes),
+                                                                "' of '", words[0], "' ", WhyNoAddress(words[1]));
 }
 
 absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
@@ -152,6 +162,9 @@ absl::StatusOr<Contexts> ReadContextsAt(const std::string& path) {
                                   "' is neither 'NAME ADDRESS', nor 'NAME ADDRESS tenant=TENANT ca=PATH', nor "
                                   "'current NAME'; correct the file "
                                   "or delete it"));
+    }
+    if (const std::string fault = FaultOfAddress(line); !fault.empty()) {
+      return BadFile(absl::StrCat(path, ":", number, ": ", fault, "; correct the file or delete it"));
     }
   }
   return contexts;
@@ -228,37 +241,6 @@ absl::StatusOr<ResolvedAddress> Current() {
 }
 
 }  // namespace
-
-bool IsServerAddress(const std::string& text) {
-  constexpr std::string_view kSocket = "unix:/";
-  if (text.starts_with(kSocket)) {
-    return text.size() > kSocket.size() && text.find_first_of(" \t\r\n") == std::string::npos;
-  }
-  const size_t colon = text.rfind(':');
-  int port = 0;
-  return colon != std::string::npos && colon > 0 && text.find_first_of(" \t\n/") == std::string::npos &&
-         absl::SimpleAtoi(text.substr(colon + 1), &port) && port >= 1 && port <= 65535;
-}
-
-std::string WhyNoAddress(const std::string& text) {
-  if (const size_t scheme = text.find("://"); scheme != std::string::npos) {
-    return absl::StrCat("begins with ", Shortened(text.substr(0, scheme + 3), kMaxShownBytes),
-                        "; write only HOST:PORT");
-  }
-  if (text.starts_with("unix:")) {
-    return "must have the absolute path of a socket, without blanks, after unix:";
-  }
-  const size_t colon = text.rfind(':');
-  if (text.find_first_of(" \t\n/") != std::string::npos) {
-    return "has a blank or a '/'; write HOST:PORT or unix:/PATH";
-  }
-  if (colon == std::string::npos) {
-    return absl::StrCat("has no port; write HOST:PORT, such as ", Shortened(text, kMaxShownBytes), ":7070");
-  }
-  return colon == 0 ? "has no host before the port; write HOST:PORT"
-                    : absl::StrCat("has the port '", Shortened(text.substr(colon + 1), kMaxShownBytes),
-                                   "'; a port is a number from 1 to 65535");
-}
 
 std::string WhyNoTenant(const std::string& text) {
   return text == kAllTenants || CheckTenantName("tenant", text).ok()

@@ -51,14 +51,6 @@ struct ResolvedAddress {
   std::string tenant_origin;    // Where the tenant was found, for messages.
 };
 
-// Returns whether the text is the address of a server: a host, a colon and a port from 1 to 65535; or "unix:" and the
-// absolute path of a socket without blanks.
-bool IsServerAddress(const std::string& text);
-
-// Returns why the text is not the address of a server. The result continues a sentence that begins with the text: "has
-// no port; write HOST:PORT, such as lab:7070". REQUIRES: !IsServerAddress(text).
-std::string WhyNoAddress(const std::string& text);
-
 // Returns why the text is neither the name of a tenant nor "*", which stands for all tenants; "" if it is one of these.
 std::string WhyNoTenant(const std::string& text);
 

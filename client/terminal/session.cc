@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "client/render/job_text.h"
+#include "client/terminal/server_address.h"
 #include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
@@ -294,6 +295,8 @@ void Session::Suspend() {
 absl::StatusOr<JobClient*> Session::Client() {
   if (client_ == nullptr) {
     AMPD_ASSIGN_OR_RETURN(address_, ResolveAddress(options_.address));
+    AMPD_RETURN_IF_ERROR(CheckIsNoOtherFile(
+        address_.address, absl::StrCat("the address '", address_.address, "' from ", address_.origin)));
     AMPD_ASSIGN_OR_RETURN(const std::string tenant, Tenant());
     AMPD_ASSIGN_OR_RETURN(server_, ConnectionTo(address_.address, options_.files, address_.defaults));
     server_.traceparent = traceparent();

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "client/commands/checks.h"
 #include "client/commands/context/note_default.h"
+#include "client/terminal/server_address.h"
 #include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
@@ -40,7 +41,8 @@ std::vector<Argument> NamedServerArguments(std::string* name, std::string* addre
       {.name = "server",
        .value = address,
        .text = "ADDRESS",
-       .help = "Address of the server: HOST:PORT (always with the port, and without https://), or unix:/PATH of its "
+       .help = "Address of the server: HOST:PORT (always with the port, without https://, and an IPv6 address in "
+               "brackets: [::1]:7070), or unix:/PATH of its "
                "socket. The tenant of --tenant and the paths of the files of --ca, --cert, --key and --token-file are "
                "stored with it, not the contents of the files",
        .required = true}};
@@ -64,6 +66,8 @@ absl::Status CheckNamedServer(const std::string& name, const NamedServer& server
     return absl::InvalidArgumentError(absl::StrCat("cannot add context '", name, "': the address '", server.address,
                                                    "' ", WhyNoAddress(server.address)));
   }
+  AMPD_RETURN_IF_ERROR(CheckIsNoOtherFile(
+      server.address, absl::StrCat("cannot add context '", name, "': the address '", server.address, "'")));
   if (!server.tenant.empty()) {
     AMPD_RETURN_IF_ERROR(CheckTenant("--tenant", server.tenant));
   }

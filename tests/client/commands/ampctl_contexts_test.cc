@@ -55,6 +55,65 @@ TEST_F(AmpctlContexts, ALineOfAnotherForm_IsNamedWithItsNumber) {
                    "nor 'current NAME'; correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
 }
 
+TEST_F(AmpctlContexts, AnAddressInTheFileThatIsNone_IsNamedWithWhatIsWrong) {
+  WriteFile("current lab\nlab ::1:7070\n");
+  ExpectBadFile(absl::StrCat("error: ", file_,
+                             ":2: the address '::1:7070' of 'lab' has an IPv6 address without brackets; write "
+                             "[::1]:7070; correct the file or delete it  [BAD_CONTEXT_FILE]\n"));
+}
+
+TEST_F(AmpctlContexts, AnAddressThatIsNone_IsRefusedWithWhatToWrite) {
+  const struct {
+    const char* address;
+    const char* why;
+  } cases[] = {
+      {"::1:7070", "has an IPv6 address without brackets; write [::1]:7070"},
+      {"::1", "has an IPv6 address without brackets; write [::1]:7070"},
+      {"2001:db8::5", "has an IPv6 address without brackets; write [2001:db8::5]:7070"},
+      {"fe80::1:443", "has an IPv6 address without brackets; write [fe80::1]:443"},
+      {"[::1]", "has no port; write HOST:PORT, such as [::1]:7070"},
+      {"[::1]:", "has no port; write HOST:PORT, such as [::1]:7070"},
+      {"[::1:7070", "has no ']' after the IPv6 address; write [::1]:7070"},
+      {"[::1", "has no ']' after the IPv6 address; write [::1]:7070"},
+      {"[lab]:7070", "has 'lab' in brackets, which is no IPv6 address; write [ADDRESS]:PORT, such as [::1]:7070"},
+      {"[::1]7070", "has '7070' after the brackets; write [ADDRESS]:PORT, such as [::1]:7070"},
+      {"[::1]:0", "has the port '0'; a port is a number from 1 to 65535"},
+      {"lab:7070:8080", "has more than one ':' or a bracket; write HOST:PORT, or [ADDRESS]:PORT for an IPv6 address"},
+      {"lab]:7070", "has more than one ':' or a bracket; write HOST:PORT, or [ADDRESS]:PORT for an IPv6 address"},
+      {"lab:http", "has the port 'http'; a port is a number from 1 to 65535"},
+      {":7070", "has no host before the port; write HOST:PORT"},
+      {"unix://tmp/ampd.sock", "has two slashes after unix:, as a URL has; write unix:/tmp/ampd.sock"},
+      {"unix:ampd.sock", "must have the absolute path of a socket, without blanks, after unix:"},
+  };
+  for (const auto& [address, why] : cases) {
+    const Result used = Run(absl::StrCat("job list --address '", address, "'"));
+    EXPECT_EQ(used.exit_code, 2) << address;
+    EXPECT_EQ(used.err, absl::StrCat("error: the address '", address, "' from --address ", why, "\n"));
+    const Result named = Run(absl::StrCat("context add lab '", address, "'"));
+    EXPECT_EQ(named.exit_code, 2) << address;
+    EXPECT_EQ(named.err, absl::StrCat("error: cannot add context 'lab': the address '", address, "' ", why, "\n"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  for (const char* address : {"[::1]:7070", "[fe80::1%lo]:7070", "lab:1", "unix:///nowhere/ampd.sock"}) {
+    EXPECT_EQ(Run(absl::StrCat("context add lab '", address, "'")).exit_code, 0) << address;
+  }
+}
+
+TEST_F(AmpctlContexts, AFileInPlaceOfASocket_IsNamed) {
+  Write("text.txt", "x\n");
+  const std::string file = absl::StrCat("unix:", folder_, "/text.txt");
+  const std::string advice =
+      " and not a socket; name the socket on which the server listens (the flag --socket of ampd-server)\n";
+  const Result used = Run("job list --address " + file);
+  EXPECT_EQ(used.exit_code, 2);
+  EXPECT_EQ(used.err, absl::StrCat("error: the address '", file, "' from --address names a file", advice));
+  const Result named = Run("context add lab unix:" + folder_);
+  EXPECT_EQ(named.exit_code, 2);
+  EXPECT_EQ(named.err,
+            absl::StrCat("error: cannot add context 'lab': the address 'unix:", folder_, "' names a folder", advice));
+  EXPECT_EQ(Run("job list --address unix:" + folder_ + "/none.sock").exit_code, 5) << "it may be made later";
+}
+
 TEST_F(AmpctlContexts, AFileThatIsNotUtf8_IsNamedWithTheOffset) {
   WriteFile("lab caf\xe9:1\n");
   ExpectBadFile(absl::StrCat("error: ", file_,
