@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "data/array_report.h"
@@ -31,6 +32,9 @@ namespace {
 using Format = v1::DatasetFile::Format;
 
 constexpr size_t kShownBytes = 16;
+constexpr char kAboutText[] =
+    "ampctl data tokenize makes tokens of a text or, with --jsonl, JSON lines of a table such as CSV";
+constexpr char kAboutTokens[] = "--format says how wide tokens without a header are";
 
 Array Labels(std::vector<uint8_t> labels) {
   const auto count = static_cast<int64_t>(labels.size());
@@ -155,9 +159,11 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
         return DataError(file.name, "is empty: it has 0 bytes");
       }
       return DataError(
-          file.name, absl::StrCat("of no format that is known by its content: ", content.why, "; it begins with \"",
-                                  absl::CHexEscape(content.begin.substr(0, kShownBytes)), "\" and has ",
-                                  content.content_bytes, " bytes; --format says how wide tokens without a header are"));
+          file.name,
+          absl::StrCat("of no format that is known by its content: ", content.why, "; it begins with \"",
+                       absl::CHexEscape(content.begin.substr(0, kShownBytes)), "\" and has ", content.content_bytes,
+                       " bytes; the formats are IDX, CIFAR, .npz, .npy, safetensors, tokens and JSON lines; ",
+                       absl::StrContains(content.why, "text") ? kAboutText : kAboutTokens));
   }
 }
 

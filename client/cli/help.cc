@@ -11,6 +11,7 @@
 #include "client/cli/parse_error.h"
 #include "client/cli/topics.h"
 #include "client/cli/usage.h"
+#include "client/render/format.h"
 #include "client/terminal/standard_streams.h"
 
 namespace ampd::client {
@@ -44,6 +45,11 @@ int PrintHelp(const CLI::App* root, std::vector<std::string> words) {
   if (of_verb != nullptr) {
     command = of_verb;
     unknown.clear();
+  }
+  if (const bool is_topic = !unknown.empty() && words.size() > 1 && TopicText({words[0]}) != nullptr; is_topic) {
+    WriteMessage(absl::StrCat("error: ampctl help ", words[0], " prints the whole topic; leave out '",
+                              Printable(words[1]), "'\n  try: ampctl help ", words[0], "\n"));
+    return kExitUsage;
   }
   if (!unknown.empty()) {
     return FailUnknownCommand(*command, words, unknown, command == root ? TopicNames() : std::vector<std::string>());

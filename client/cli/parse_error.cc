@@ -1,11 +1,13 @@
 #include "client/cli/parse_error.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
@@ -155,15 +157,46 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
 
+// Returns the end of a message about `--preset bf16,fp16`, where the option takes one of some words and may be
+// repeated:
+// "; write --preset bf16 --preset fp16". Empty for other options and values.
+std::string WithOneOptionEach(const Argument* argument, const std::string& name,
+                              const std::vector<std::string>& words) {
+  if (argument == nullptr || argument->choices.empty() ||
+      !std::holds_alternative<std::vector<std::string>*>(argument->value)) {
+    return "";
+  }
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool is_next = words[i] == name && i + 1 < words.size();
+    const bool is_same = words[i].starts_with(name + "=");
+    const std::vector<std::string> values = absl::StrSplit(is_next   ? words[i + 1]
+                                                           : is_same ? words[i].substr(name.size() + 1)
+                                                                     : "",
+                                                           ',');
+    const bool are_choices = std::all_of(values.begin(), values.end(), [argument](const std::string& value) {
+      return std::find(argument->choices.begin(), argument->choices.end(), value) != argument->choices.end();
+    });
+    if (values.size() > 1 && are_choices) {
+      return absl::StrCat("; write ", name, " ", absl::StrJoin(values, absl::StrCat(" ", name, " ")));
+    }
+  }
+  return "";
+}
+
 // Returns the message of the check that a value did not pass. The message begins with the parser's name for the
 // argument; this function replaces it by the name that the help shows.
-std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, const CLI::App& command) {
+std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, const CLI::App& command,
+                       const std::vector<std::string>& words) {
   const std::string what = error.what();
   for (const CLI::Option* option : OptionsOf(command)) {
     const std::string prefix = option->get_name() + ": ";
     if (absl::StartsWith(what, prefix)) {
       const std::string name = option->get_positional() ? WrittenAs(tree, *option) : option->get_name();
       const bool is_format = option->get_name() == "--output";
+      const std::string list = WithOneOptionEach(tree.ArgumentOf(option), name, words);
+      if (!list.empty()) {
+        return absl::StrCat(name, ": takes one value each time", list);
+      }
       return absl::StrCat(
           name, ": ", what.substr(prefix.size()),
           is_format ? absl::StrCat("; the formats ", SubcommandNames(command).empty() ? "of " + FullName(command) : "",
@@ -221,7 +254,7 @@ std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& er
     return flag.empty() ? WrongCount(tree, error, read) : flag;
   }
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
-    return WrongValue(tree, error, command);
+    return WrongValue(tree, error, command, words);
   }
   const std::string flag = FlagWithValue(command, words);
   return flag.empty() ? absl::StrCat(FullName(command), " got a value that it cannot read") : flag;

@@ -181,6 +181,23 @@ std::string WithSet(const ReadWords& read, const std::string& unknown, const std
   return word == read.positionals.end() ? "" : "--set " + *word;
 }
 
+// Corrects `--policies bf16 fp16`, where the option takes a list with commas: returns "--policies bf16,fp16". Empty if
+// no such option is followed by several words.
+std::string WithCommas(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
+  for (size_t i = 0; unknown.empty() && i + 2 < words.size(); ++i) {
+    const CLI::Option* const option =
+        words[i].starts_with("--") ? FindOption(read.command, words[i].substr(2), /*is_long=*/true) : nullptr;
+    std::vector<std::string> values;
+    for (size_t j = i + 1; j < words.size() && NeedsNoQuotes(words[j]); ++j) {
+      values.push_back(words[j]);
+    }
+    if (option != nullptr && absl::StrContains(option->get_option_text(), ",...") && values.size() > 1) {
+      return absl::StrCat(words[i], " ", absl::StrJoin(values, ","));
+    }
+  }
+  return "";
+}
+
 // Returns what the user probably meant by an option of another program, or by a value in the wrong place. This is a
 // whole command line, or only an option such as "--sort loss,desc". Empty if there is no such option or value.
 std::string LineMeant(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
@@ -197,6 +214,9 @@ std::string LineMeant(const ReadWords& read, const std::string& unknown, const s
   const bool is_other_format = unknown == "--format" && !FormatNamed(value).has_value();
   const std::string rewritten = is_other_format ? "" : RewrittenOption(PathOf(*read.command), unknown, value);
   if (const std::string line = WithSet(read, unknown, words); !line.empty()) {
+    return line;
+  }
+  if (const std::string line = WithCommas(read, unknown, words); !line.empty()) {
     return line;
   }
   const bool is_list = PathOf(*read.command) == "job list" && unknown.empty() && read.positionals.size() == 1;

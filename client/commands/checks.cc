@@ -51,6 +51,17 @@ std::string CheckUtf8(const std::string& text) {
   return invalid.has_value() ? NotUtf8(text, *invalid) : "";
 }
 
+std::string TimeOfUnix(const std::string& text) {
+  const std::string digits = text.substr(text.starts_with('@') ? 1 : 0);  // date(1) writes @1700000000.
+  int64_t number = 0;
+  if (digits.size() < 9 || digits.size() > 16 || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &number)) {
+    return "";
+  }
+  const int64_t per_second = digits.size() > 14 ? 1'000'000 : digits.size() > 11 ? 1000 : 1;
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(number / per_second), absl::UTCTimeZone());
+}
+
 std::string TooLarge(const std::string& text, int64_t max) {
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
   int64_t number = 0;

@@ -17,6 +17,10 @@ std::string CheckNotEmpty(const std::string& text);
 // Checks the value of --interval: the time between two drawings of a screen or two lines of output.
 std::string CheckInterval(const std::string& text);
 
+// Returns the time for which the text is a Unix time in seconds, or in thousandths or millionths of a second:
+// "2023-11-14T22:13:20Z" for "1700000000". Empty if the text is none.
+std::string TimeOfUnix(const std::string& text);
+
 // Returns the error text for a whole number above `max`; "" for any other text.
 std::string TooLarge(const std::string& text, int64_t max);
 

@@ -54,15 +54,30 @@ absl::Status Ambiguous(const std::string& text, const v1::FindJobsResponse& foun
       {{kCandidates, CandidatesText(found)}});
 }
 
+// Returns the beginning of a job's id in lower case, as ids have it, if `text` has it in capital letters and there is
+// such a job. Empty otherwise.
+std::string InLowerCase(JobClient* client, const std::string& text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower == text || !lower.starts_with("j-")) {
+    return "";
+  }
+  const auto found = client->FindJobs(lower);
+  return found.ok() && !found->matches().empty() ? lower : "";
+}
+
 // Returns the error that `text` names no job. The error suggests the most similar name of a job.
 absl::Status NoJob(JobClient* client, const std::string& text) {
   constexpr int kMostExamined = 500;
+  const std::string lower = InLowerCase(client, text);
+  const bool is_job_file = text.ends_with(".yaml") || text.ends_with(".yml");
   const absl::Status status =
       Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
             absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
-                         IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : ""));
+                         IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : "",
+                         lower.empty() ? "" : absl::StrCat("; did you mean '", lower, "'?"),
+                         is_job_file ? "; to check a job file: ampctl job submit --dry-run -f FILE" : ""));
   std::vector<std::string> names;
-  if (const auto jobs = client->ListJobs("", kMostExamined); jobs.ok() && !text.starts_with("j-")) {
+  if (const auto jobs = client->ListJobs("", kMostExamined); jobs.ok() && lower.empty() && !text.starts_with("j-")) {
     for (const v1::Job& job : jobs->jobs) {
       names.push_back(job.spec().name());
     }

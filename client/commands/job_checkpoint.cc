@@ -39,8 +39,8 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
   if (wanted.job.empty() || (!is_step && !wanted.best && which != "newest")) {
     return absl::InvalidArgumentError(absl::StrCat(
         argument, " is '", text,
-        "'; it must be JOB, JOB@best or JOB@STEP, where STEP is the number of a step at which the job has a "
-        "checkpoint"));
+        "'; it must be JOB, JOB@best, JOB@newest or JOB@STEP, where STEP is the number of a step at which the job has "
+        "a checkpoint"));
   }
   return wanted;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/api/tenants.h"
 #include "base/text.h"
 #include "client/render/artifact_text.h"
 #include "client/render/checkpoint_text.h"
@@ -228,11 +229,25 @@ void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>
   }
 }
 
+std::string InTenant(const Session& session) {
+  const std::string tenant = session.Tenant().value_or("");
+  return tenant.empty() || tenant == kAllTenants ? "" : absl::StrCat(" in tenant '", Printable(tenant), "'");
+}
+
+void NoteEmptyList(const Session& session, const std::string& things, const std::string& advice,
+                   const std::string& command) {
+  const std::string in_tenant = InTenant(session);
+  session.Note(in_tenant.empty() ? absl::StrCat("no ", things, "; ", advice)
+                                 : absl::StrCat("no ", things, in_tenant,
+                                                "; to list those of all your tenants: ", command, " --tenant '*'"));
+}
+
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens) {
   const bool is_csv = session.options().output == OutputFormat::kCsv;
   PrintMessages(session, is_csv ? TokenCsvHeadings() : TokenHeadings(session.wide()), tokens);
   if (session.for_people() && tokens.empty()) {
-    session.Note("no tokens; create one with: ampctl auth token create NAME --role ROLE");
+    NoteEmptyList(session, "tokens", "create one with: ampctl auth token create NAME --role ROLE",
+                  "ampctl auth token list");
   }
 }
 
@@ -242,7 +257,8 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
     return;
   }
   if (workers.empty()) {
-    session.Note("no workers; start one with: ampd-worker --server ADDRESS, or ampctl dev");
+    NoteEmptyList(session, "workers", "start one with: ampd-worker --server ADDRESS, or ampctl dev",
+                  "ampctl worker list");
   }
   for (const v1::Worker& worker : workers) {
     if (!worker.message().empty()) {
@@ -263,11 +279,14 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
   const bool is_csv = session.options().output == OutputFormat::kCsv;
   PrintMessages(session, is_csv ? ArtifactCsvHeadings() : ArtifactHeadings(session.wide()), artifacts);
   if (artifacts.empty() && session.for_people()) {
-    session.Note(job.empty() ? "no artifacts; upload a file with: ampctl artifact upload FILE"
-                             : absl::StrCat("job ", Printable(job),
-                                            " has no files yet: samples, profiles and predictions would be listed "
-                                            "here, and its checkpoints are in: ampctl checkpoint list ",
-                                            Printable(job)));
+    if (job.empty()) {
+      NoteEmptyList(session, "artifacts", "upload a file with: ampctl artifact upload FILE", "ampctl artifact list");
+      return;
+    }
+    session.Note(absl::StrCat("job ", Printable(job),
+                              " has no files yet: samples, profiles and predictions would be listed here, and its "
+                              "checkpoints are in: ampctl checkpoint list ",
+                              Printable(job)));
   }
 }
 

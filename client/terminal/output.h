@@ -52,6 +52,15 @@ void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>&
 // Prints a list of artifacts. `job` is the job whose samples are listed; empty if all artifacts are listed.
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
 
+// Returns " in tenant 'vision'" if the run works in one tenant only, for a message; otherwise "". REQUIRES:
+// session.Client() was called.
+std::string InTenant(const Session& session);
+
+// Prints that a list has no `things`, such as "jobs", and either `advice` or, in a single tenant, how to list those of
+// all tenants. `command` is the command that lists them. REQUIRES: session.Client() was called.
+void NoteEmptyList(const Session& session, const std::string& things, const std::string& advice,
+                   const std::string& command);
+
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens);
 void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>& entries);
 

@@ -57,11 +57,11 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  // Whether to print names only. True with -o name. Also true with -q, unless -o selects a format for programs or the
-  // command has no names.
+  // Whether to print names only. True with -o name. Also true with -q, unless -o selects another format than the
+  // default table or the command has no names.
   bool names_only() const {
-    const bool is_text = options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide;
-    return options_.output == OutputFormat::kName || (options_.quiet && is_text && options_.has_names);
+    const bool is_default = options_.output == OutputFormat::kTable;
+    return options_.output == OutputFormat::kName || (options_.quiet && is_default && options_.has_names);
   }
   bool wide() const { return options_.output == OutputFormat::kWide; }
   // Whether the output is for people: a table or another text. Other formats are for programs.
@@ -86,6 +86,10 @@ class Session {
   // called before it.
   absl::StatusOr<JobClient*> Client();
 
+  // Returns the tenant of --tenant, or else that of the context or of AMPD_TENANT; empty: the server chooses.
+  // INVALID_ARGUMENT if the text is not the name of a tenant. REQUIRES: Client() was called.
+  absl::StatusOr<std::string> Tenant() const;
+
   // Prints the error and advice on what to do. Returns the exit code for the error.
   int Fail(const absl::Status& status) const;
   void Note(const std::string& text) const;  // prints to stderr, unless --quiet
@@ -93,9 +97,6 @@ class Session {
 
  private:
   void Suspend();
-  // Returns the tenant of --tenant, or else that of the context or of AMPD_TENANT; empty: the server chooses.
-  // INVALID_ARGUMENT if the text is not the name of a tenant.
-  absl::StatusOr<std::string> Tenant() const;
   // Prints a note on environment variables that are set, but not used for this server.
   void NoteUnusedVariables() const;
 

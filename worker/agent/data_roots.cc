@@ -44,6 +44,10 @@ absl::StatusOr<DataRoots> ParseDataRoots(const std::vector<std::string>& values)
     if (absl::StrContains(names[0], '/')) {
       return BadRoot(value, "a data root's name has no '/', which ends the name in a path: name/file");
     }
+    if (const auto earlier = roots.find(names[0]); earlier != roots.end() && earlier->second.folder != root.folder) {
+      return BadRoot(value, absl::StrCat("the name '", names[0], "' already stands for ", earlier->second.folder,
+                                         "; give each folder its own name"));
+    }
     roots[names[0]] = std::move(root);
   }
   return roots;

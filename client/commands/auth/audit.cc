@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/api/auth.h"
 #include "client/commands/auth/auth.h"
@@ -21,6 +22,13 @@ struct AuditOptions {
   std::string caller;
   std::optional<absl::Duration> since;
 };
+
+// Checks for a Unix time in place of a duration; the parser checks the rest.
+std::string CheckAge(const std::string& text) {
+  return TimeOfUnix(text).empty()
+             ? ""
+             : absl::StrCat("'", text, "' is a Unix time; write how old the oldest entry may be, such as 30m or 7d");
+}
 
 int ShowAudit(Session* session, const AuditOptions& options) {
   v1::ListAuditEntriesRequest request;
@@ -54,7 +62,8 @@ Command AuditCommand() {
            {.name = "--since",
             .value = &options->since,
             .text = "DURATION",
-            .help = "Show only entries newer than this: 30m, 7d"},
+            .help = "Show only entries newer than this: 30m, 7d",
+            .check = CheckAge},
            {.name = "--caller",
             .value = &options->caller,
             .text = "PATTERN",

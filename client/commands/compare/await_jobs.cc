@@ -26,11 +26,12 @@ std::string LaterCommand(const ComparedJobs& compared) {
   return command;
 }
 
-int Detach(Session* session, const ComparedJobs& compared) {
+int Detach(Session* session, const ComparedJobs& compared, const std::string& options) {
   if (isatty(STDIN_FILENO) == 1) {
     session->Note("");  // The terminal has shown "^C" on the current line.
   }
-  session->Note("detached; the jobs continue. To get the verdict when they have ended: " + LaterCommand(compared));
+  session->Note("detached; the jobs continue. To get the verdict when they have ended: " + LaterCommand(compared) +
+                options);
   return kExitInterrupted;
 }
 
@@ -69,7 +70,7 @@ JobWatch::Next Follow(Session* session, JobWatch* watch, size_t num_before, size
 
 }  // namespace
 
-std::optional<int> AwaitJobs(Session* session, ComparedJobs* compared) {
+std::optional<int> AwaitJobs(Session* session, ComparedJobs* compared, const std::string& options) {
   Cancellation* const interrupt = session->CancelledByInterrupt();
   const auto client = session->Client();
   if (!client.ok()) {
@@ -85,7 +86,7 @@ std::optional<int> AwaitJobs(Session* session, ComparedJobs* compared) {
     JobWatch watch(*client, {job.id()}, interrupt);
     WatchedJob watched;
     if (Follow(session, &watch, i, num_jobs, &line, &watched) == JobWatch::Next::kCancelled) {
-      return Detach(session, *compared);
+      return Detach(session, *compared, options);
     }
     if (!watch.status().ok()) {
       return session->Fail(watch.status());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "client/commands/checks.h"
+#include "client/render/job_text.h"
 
 namespace ampd::client {
 namespace {
@@ -93,7 +94,29 @@ absl::Status CheckBaseline(const std::string& baseline, const std::vector<Policy
                                                        absl::StrJoin(names, ", "), MeantWord(baseline, names)));
 }
 
+// Whether the name of the job's policy may still change.
+bool MayChangePolicy(const v1::Job& job) {
+  const v1::PrecisionPolicy& policy = job.spec().precision();
+  const bool is_open = job.attempts().empty() && (policy.preset() == "auto" || policy.prefer_size() > 0);
+  const bool may_raise = job.spec().on_divergence() == v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION ||
+                         policy.loss_scale().dynamic().at_floor() == v1::DynamicLossScale::FALL_BACK;
+  return !IsTerminal(job.state()) && (is_open || may_raise);
+}
+
 }  // namespace
+
+absl::Status CheckBaselineOfJobs(const std::vector<v1::Job>& jobs, const std::string& baseline) {
+  if (baseline.empty() || std::any_of(jobs.begin(), jobs.end(), MayChangePolicy)) {
+    return absl::OkStatus();
+  }
+  std::vector<RunFacts> runs;
+  std::vector<v1::JobSpec> specs;
+  for (const v1::Job& job : jobs) {
+    runs.emplace_back().precision = job.attempts().empty() ? "" : job.attempts().rbegin()->precision();
+    specs.push_back(job.spec());
+  }
+  return CheckBaseline(baseline, GroupByPolicy(runs, specs));
+}
 
 absl::StatusOr<Comparison> Collect(JobClient* client, const ComparedJobs& compared, const std::string& baseline,
                                    const Rates& rates) {

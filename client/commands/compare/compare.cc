@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
@@ -25,6 +26,7 @@
 #include "client/render/job_text.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
+#include "precision/preset.h"
 
 namespace ampd::client {
 namespace {
@@ -51,6 +53,10 @@ bool IsJobFile(const std::string& name) {
 std::string ProblemIn(const CompareOptions& options) {
   const SubmitPoliciesOptions& submit = options.submit;
   const bool submits = !submit.policies.file.empty();
+  if (submits && !options.ids.empty() && std::all_of(options.ids.begin(), options.ids.end(), precision::IsPresetName)) {
+    return absl::StrCat("the policies are one word, with commas: --policies ", submit.policies.policies, ",",
+                        absl::StrJoin(options.ids, ","));
+  }
   if ((submits ? 1 : 0) + (options.label.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) != 1) {
     return "give either a job file (-f FILE), or an earlier comparison (--label ID), or the ids of at least two jobs";
   }
@@ -117,14 +123,36 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
   return compared;
 }
 
+// Returns the options that the command for the verdict repeats, each after a blank. The value of an option is in single
+// quotes if it has a blank, as the names of some policies have.
+std::string VerdictOptions(const CompareOptions& options) {
+  std::string text;
+  const auto add = [&text](const char* name, const std::string& value) {
+    const char* const quote = absl::StrContains(value, ' ') ? "'" : "";
+    absl::StrAppend(&text, value.empty() ? "" : absl::StrCat(" ", name, " ", quote, Printable(value), quote));
+  };
+  const auto number = [](const std::optional<double>& value) { return value.has_value() ? absl::StrCat(*value) : ""; };
+  add("--baseline", options.baseline);
+  add("--price", number(options.rates.price_per_device_hour));
+  add("--energy-price", number(options.rates.price_per_kwh));
+  add("--carbon", number(options.rates.carbon_grams_per_kwh));
+  add("--html", options.html_file);
+  return absl::StrCat(text, options.force ? " --force" : "");
+}
+
 OrExitCode<ComparedJobs> JobsToCompare(Session* session, const CompareOptions& options) {
   if (!options.submit.policies.file.empty()) {
-    return SubmitPolicies(session, options.submit);
+    SubmitPoliciesOptions submit = options.submit;
+    submit.verdict_options = VerdictOptions(options);
+    return SubmitPolicies(session, submit);
   }
   const auto client = session->Client();
   const auto jobs = client.ok() ? FindJobs(*client, options) : client.status();
   if (!jobs.ok()) {
     return session->Fail(jobs.status());
+  }
+  if (const absl::Status known = CheckBaselineOfJobs(jobs->jobs, options.baseline); !known.ok()) {
+    return session->Fail(known);
   }
   return *jobs;
 }
@@ -179,7 +207,7 @@ int Compare(Session* session, const CompareOptions& options) {
   if (options.submit.policies.file.empty()) {
     NoteUnended(*session, compared.jobs);
   }
-  if (const auto exit_code = AwaitJobs(session, &compared); exit_code.has_value()) {
+  if (const auto exit_code = AwaitJobs(session, &compared, VerdictOptions(options)); exit_code.has_value()) {
     return *exit_code;
   }
   const auto comparison = Collect(*session->Client(), compared, options.baseline, options.rates);

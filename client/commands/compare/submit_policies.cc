@@ -95,7 +95,7 @@ std::optional<int> CheckAll(Session* session, JobClient* client, const std::vect
 }
 
 OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const std::vector<Planned>& plan,
-                                   const std::string& id, const PolicyJob& job) {
+                                   const std::string& id, const PolicyJob& job, const std::string& verdict_options) {
   ComparedJobs compared = {.id = id};
   for (const Planned& planned : plan) {
     v1::CreateJobRequest request;
@@ -114,7 +114,8 @@ OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const st
   }
   NoteReplaced(*session, job.submitted);
   session->Note(absl::StrCat("submitted ", plan.size(), " jobs as comparison ", id, "\n  jobs:     ampctl job list ",
-                             "--filter labels.", kCompareLabel, "=", id, "\n  verdict:  ampctl compare --label ", id));
+                             "--filter labels.", kCompareLabel, "=", id, "\n  verdict:  ampctl compare --label ", id,
+                             verdict_options));
   return compared;
 }
 
@@ -143,7 +144,7 @@ OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOp
   if (const auto failed = CheckAll(session, client, plan, job); failed.has_value()) {
     return *failed;
   }
-  return SubmitAll(session, client, plan, id, job);
+  return SubmitAll(session, client, plan, id, job, options.verdict_options);
 }
 
 }  // namespace ampd::client

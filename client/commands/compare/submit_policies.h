@@ -21,6 +21,8 @@ struct ComparedJobs {
 struct SubmitPoliciesOptions {
   PolicyOptions policies;
   int num_repeats = 1;  // Repeat i adds i to the job file's seed; all policies use the same seeds.
+  // The options of the command that prints the verdict again, each after a blank: " --baseline bf16".
+  std::string verdict_options = "";
 };
 
 // Submits the job file once per repeat and policy, all on one worker and one kind of device. All jobs of one repeat

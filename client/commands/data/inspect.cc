@@ -131,7 +131,11 @@ void PrintTable(const Session& session, const v1::DatasetFile& file) {
 int InspectData(Session* session, const InspectDataOptions& options) {
   const auto file = Inspect(options);
   if (!file.ok()) {
-    return session->Fail(file.status());
+    const int exit_code = session->Fail(file.status());
+    if (options.path.ends_with(".yaml") || options.path.ends_with(".yml")) {
+      session->Note(absl::StrCat("  to check a job file: ampctl job submit --dry-run -f ", Printable(options.path)));
+    }
+    return exit_code;
   }
   if (!PrintStructured(*session, *file)) {
     PrintTable(*session, *file);

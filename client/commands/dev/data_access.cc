@@ -47,11 +47,28 @@ std::string CheckDataRoot(const std::string& text) {
     return absl::StrCat("'", text, "' is not NAME=PATH");
   }
   const std::string path = text.substr(equals + 1);
+  if (path.empty()) {
+    return absl::StrCat("'", text, "' has no path; write ", text, "PATH");
+  }
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   return fs::is_directory(there)
              ? std::string()
              : absl::StrCat("'", path, "' ", fs::exists(there) ? "is not a folder" : "does not exist");
+}
+
+absl::Status CheckDataRootNames(const std::vector<std::string>& given) {
+  std::map<std::string, std::string> roots;
+  for (const std::string& root : given) {
+    const std::vector<std::string> parts = absl::StrSplit(root, absl::MaxSplits('=', 1));
+    const auto [earlier, is_new] = roots.emplace(parts[0], parts.back());
+    if (!is_new && earlier->second != parts.back()) {
+      return absl::InvalidArgumentError(absl::StrCat("--data-root: the name '", parts[0], "' is given to two folders, ",
+                                                     earlier->second, " and ", parts.back(),
+                                                     "; give each folder its own name"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string CheckGroup(const std::string& text) {

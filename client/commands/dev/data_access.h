@@ -14,6 +14,9 @@ std::vector<std::string> DataRoots(const std::vector<std::string>& given);
 // (worker/agent/data_roots.h).
 std::string CheckDataRoot(const std::string& text);
 
+// Returns INVALID_ARGUMENT if two of the user's data roots have the same name and different folders.
+absl::Status CheckDataRootNames(const std::vector<std::string>& given);
+
 // Checks a value of --data-group. Returns an error text if it is neither the name nor the number of a group.
 std::string CheckGroup(const std::string& text);
 

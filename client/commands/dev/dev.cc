@@ -302,6 +302,9 @@ int Dev(Session* session, const DevOptions& options) {
     return session->Fail(absl::InvalidArgumentError(
         absl::StrCat("--port and --metrics-port are both ", options.port, "; give two different ports")));
   }
+  if (const absl::Status named = CheckDataRootNames(options.data_roots); !named.ok()) {
+    return session->Fail(named);
+  }
   // Ask before the program handles signals, so that Ctrl-C at the question ends the command.
   if (const absl::Status allowed =
           options.clean ? ConfirmDevClean(options.folder, options.confirmed) : absl::OkStatus();

@@ -143,6 +143,16 @@ int FailWithMeantState(Session* session, const absl::Status& status, const std::
   return exit_code;
 }
 
+void NoteNoJobs(const Session& session, const std::string& filter) {
+  if (filter.empty()) {
+    NoteEmptyList(session, "jobs", "submit one with: ampctl job submit -f job.yaml", "ampctl job list");
+    return;
+  }
+  const std::string in_tenant = InTenant(session);
+  session.Note(absl::StrCat("no job", in_tenant, " matches --filter '", Printable(filter),
+                            "'; to list all: ", "ampctl job list", in_tenant.empty() ? "" : " --tenant '*'"));
+}
+
 int ListJobs(Session* session, const ListOptions& options) {
   const auto client = session->Client();
   if (!client.ok()) {
@@ -163,9 +173,7 @@ int ListJobs(Session* session, const ListOptions& options) {
     printer.End();
   }
   if (listing->num_listed == 0 && session->for_people()) {
-    session->Note(options.filter.empty()
-                      ? "no jobs; submit one with: ampctl job submit -f job.yaml"
-                      : "no job matches --filter '" + Printable(options.filter) + "'; to list all: ampctl job list");
+    NoteNoJobs(*session, options.filter);
   }
   if (is_part) {
     NoteTruncation(*session, *listing);

@@ -184,6 +184,9 @@ int Logs(Session* session, const LogsOptions& options) {
 }
 
 std::string CheckMoment(const std::string& text) {
+  if (const std::string time = TimeOfUnix(text); !time.empty()) {
+    return absl::StrCat("'", text, "' is a Unix time, which is not accepted; write ", time);
+  }
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
   return ParseMoment(text, absl::Now(), absl::LocalTimeZone()).has_value()
              ? ""

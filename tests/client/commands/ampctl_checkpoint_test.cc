@@ -64,7 +64,8 @@ TEST_F(AmpctlCheckpoint, AStepBehindTheJob_NamesTheCheckpoint) {
   }
   EXPECT_THAT(Run("checkpoint show " + job_ + "@20 --attempt 1").out, HasSubstr(job_ + "/1/step-20"));
   EXPECT_THAT(Run("checkpoint show " + job_ + "@20 20").err, HasSubstr("the checkpoint is named twice"));
-  EXPECT_THAT(Run("checkpoint show " + job_ + "@first").err, HasSubstr("it must be JOB, JOB@best or JOB@STEP"));
+  EXPECT_THAT(Run("checkpoint show " + job_ + "@first").err,
+              HasSubstr("it must be JOB, JOB@best, JOB@newest or JOB@STEP"));
   const Result unnamed = Run("checkpoint delete -y " + job_);
   EXPECT_EQ(unnamed.exit_code, 2);
   EXPECT_THAT(unnamed.err, HasSubstr("name the step of the checkpoint: ampctl checkpoint delete " + job_ + "@STEP"));

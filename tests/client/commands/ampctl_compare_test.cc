@@ -67,6 +67,22 @@ TEST_F(AmpctlCompare, SaysWhichJobsItWaitsFor) {
   EXPECT_THAT(result.err, HasSubstr("; Ctrl-C ends the wait and not the jobs\n"));
 }
 
+TEST_F(AmpctlCompare, ABaselineThatNoJobHas_IsRefusedBeforeTheWait) {
+  PutFinished("", v1::Job::RUNNING);
+  const Result result = Run("compare j-fp320 j-bf160 --baseline fp8");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, "error: --baseline: no policy is named 'fp8'; there is fp32, bf16\n");
+}
+
+TEST_F(AmpctlCompare, TheCommandForTheVerdict_HasTheOptionsOfThisOne) {
+  Write("job.yaml", kJob);
+  fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
+  const Result result = Run("compare -f job.yaml --policies fp32,bf16 --baseline bf16 --price 2.5 --html 'a b.html'");
+  const std::string label = fake_.jobs.Specs()[0].labels().at("compare");
+  EXPECT_THAT(result.err, HasSubstr("verdict:  ampctl compare --label " + label +
+                                    " --baseline bf16 --price 2.5 --html 'a b.html'\n"));
+}
+
 TEST_F(AmpctlCompare, SubmitsEveryPolicyUnderEverySeedOnOneDeviceWithOneLabel) {
   Write("job.yaml", kJob);
   fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;

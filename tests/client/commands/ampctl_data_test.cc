@@ -177,6 +177,12 @@ TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   EXPECT_EQ(text.out, "");
   EXPECT_THAT(text.err, HasSubstr("text: of no format that is known by its content: it begins as if it were text; it "
                                   "begins with \"hello\\n\""));
+  EXPECT_THAT(text.err, HasSubstr("the formats are IDX, CIFAR, .npz, .npy, safetensors, tokens and JSON lines; ampctl "
+                                  "data tokenize makes tokens of a text or, with --jsonl, JSON lines of a table such "
+                                  "as CSV  [DATA_ERROR]"));
+  Write("job.yaml", "name: x\n");
+  EXPECT_THAT(Run("data inspect job.yaml", kNoServer).err,
+              HasSubstr("\n  to check a job file: ampctl job submit --dry-run -f job.yaml\n"));
   const Result missing = Run("data inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file or directory"));

@@ -62,6 +62,11 @@ TEST_F(Ampctl, MistakesOfSeveralKindsInAJobFile_AreOneAnswer) {
 
 TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {
   EXPECT_THAT(Run("job list").err, HasSubstr("no jobs; submit one with"));
+  EXPECT_EQ(Run("job list --tenant nope").err,
+            "no jobs in tenant 'nope'; to list those of all your tenants: ampctl job list --tenant '*'\n");
+  EXPECT_EQ(Run("job list --filter name=other --tenant nope").err,
+            "no job in tenant 'nope' matches --filter 'name=other'; to list all: ampctl job list --tenant '*'\n");
+  EXPECT_THAT(Run("job list --tenant '*'").err, HasSubstr("no jobs; submit one with"));
   const Result result = Run("job list --filter name=other");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("no job matches --filter 'name=other'; to list all: ampctl job list"));

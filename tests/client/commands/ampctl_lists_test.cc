@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -137,6 +138,12 @@ TEST_F(AmpctlLists, AnAmbiguousName_IsRefusedWithTheJobsThatItMayMean) {
   EXPECT_EQ(unknown.exit_code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("there is no job with the id or the name \"nosuch\"  [JOB_NOT_FOUND]\n  try: list "
                                      "what there is: ampctl job list"));
+  const std::string capitals = absl::AsciiStrToUpper(ids[1]);
+  EXPECT_THAT(Run("job show " + capitals).err,
+              HasSubstr(absl::StrCat("\"", capitals, "\"; did you mean '", ids[1], "'?  [JOB_NOT_FOUND]")));
+  EXPECT_THAT(Run("job show J-zz").err, Not(HasSubstr("did you mean")));
+  EXPECT_THAT(Run("job show train.yml").err,
+              HasSubstr("\"train.yml\"; to check a job file: ampctl job submit --dry-run -f FILE  [JOB_NOT_FOUND]"));
 }
 
 TEST_F(AmpctlLists, OneWrongNameOfSeveral_DoesNotStopTheOthers) {

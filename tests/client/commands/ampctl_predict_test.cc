@@ -81,7 +81,7 @@ TEST_F(AmpctlPredict, NamesTheCheckpointByItsStepOrTakesTheNewest) {
   for (const char* name : {"@worst", "@-5", "@", "@0"}) {
     const Result result = Run("job predict -f data.yaml --checkpoint " + id + name);
     EXPECT_EQ(result.exit_code, 2) << name;
-    EXPECT_THAT(result.err, HasSubstr("it must be JOB, JOB@best or JOB@STEP")) << name;
+    EXPECT_THAT(result.err, HasSubstr("it must be JOB, JOB@best, JOB@newest or JOB@STEP")) << name;
   }
   EXPECT_EQ(Run("job predict -f data.yaml --checkpoint j-nowhere@best").exit_code, 3);
   v1::Job unmeasured = fake_.jobs.Add("unmeasured", v1::Job::SUCCEEDED);

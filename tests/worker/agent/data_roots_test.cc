@@ -28,6 +28,13 @@ TEST(ParseDataRoots, NamesTheValueThatIsWrong) {
   }
 }
 
+TEST(ParseDataRoots, RefusesANameForTwoFolders) {
+  EXPECT_THAT(
+      std::string(ParseDataRoots({"a=/tmp", "b=/", "a=/"}).status().message()),
+      testing::HasSubstr("--data-root a=/: the name 'a' already stands for /tmp; give each folder its own name"));
+  EXPECT_TRUE(ParseDataRoots({"a=/tmp", "a=/tmp"}).ok());
+}
+
 TEST(ParseTenants, NamesTheValueThatIsWrong) {
   EXPECT_THAT(*ParseTenants({"nlp", "vision"}), testing::ElementsAre("nlp", "vision"));
   EXPECT_THAT(std::string(ParseTenants({"nlp", "*"}).status().message()), testing::StartsWith("--tenant *: "));
