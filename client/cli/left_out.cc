@@ -169,7 +169,7 @@ std::string OptionsLeftOut(const std::vector<std::string>& words) {
   std::string result;
   for (const LeftOut& one : left_out) {
     absl::StrAppend(&result, "; ", absl::StrJoin(one.options, " and "), one.options.size() > 1 ? " are" : " is",
-                    " left out: ", one.reason);
+                    " left out: ", std::string(one.reason));
   }
   return result;
 }
