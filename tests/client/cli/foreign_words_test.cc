@@ -30,8 +30,9 @@ using ::testing::StartsWith;
 class ForeignWordsTest : public Ampctl {};
 
 // Replaces the placeholders FILE, YAML and SCRIPT of the table by names that look like a file, a job file and a script.
+// The number in front of the job file is the value of an option, such as Slurm's --dependency.
 std::string Typed(const std::string& text) {
-  return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" YAML", " job.yaml"}, {" SCRIPT", " train.py"}});
+  return absl::StrReplaceAll(text, {{" FILE", " x.pt2"}, {" YAML", " 1 job.yaml"}, {" SCRIPT", " train.py"}});
 }
 
 // Returns the command with the file that the user types for this entry.
