@@ -73,7 +73,8 @@ std::string TimeText(const WatchedJob& watched) {
     return "";
   }
   if (watched.finished()) {
-    return elapsed < absl::Seconds(1) ? "took less than 1s" : "took " + FormatSpan(elapsed);
+    return elapsed < absl::Seconds(1) ? absl::StrCat("took ", absl::ToInt64Milliseconds(elapsed), "ms")
+                                      : "took " + FormatSpan(elapsed);
   }
   return absl::StrCat(FormatSpan(elapsed), ", ETA ", FormatSpan(watched.TimeLeft()));
 }

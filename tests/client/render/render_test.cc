@@ -562,6 +562,7 @@ TEST(RenderWatch, WhatIsNotKnownOfAJobThatEndedLongAgoIsLeftOut) {
   job.mutable_spec()->mutable_data()->set_batch_size(64);
   *job.mutable_start_time() = At(1'000'000);
   *job.mutable_end_time() = At(1'000'000);
+  job.mutable_end_time()->set_nanos(440'000'000);
   job.mutable_progress()->set_step(20);
   job.mutable_progress()->set_loss(0.5);
   job.mutable_progress()->set_loss_scale(1);
@@ -570,15 +571,14 @@ TEST(RenderWatch, WhatIsNotKnownOfAJobThatEndedLongAgoIsLeftOut) {
   WatchedJob watched;
   watched.Add(message);
   EXPECT_EQ(RenderWatchLine(watched),
-            "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  2,896 samples/s  peak memory 96.0 MiB  took less "
-            "than 1s");
+            "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  2,896 samples/s  peak memory 96.0 MiB  took 440ms");
   const std::string screen = RenderWatchScreen(watched, {100, 20, true, Palette(false)});
   EXPECT_THAT(screen, testing::HasSubstr("\nloss 0.5   2,896 samples/s\npeak memory 96.0 MiB\n"));
 
   message.mutable_final()->mutable_progress()->clear_steps_per_second();
   message.mutable_final()->mutable_progress()->clear_memory_peak_bytes();
   watched.Add(message);
-  EXPECT_EQ(RenderWatchLine(watched), "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  took less than 1s");
+  EXPECT_EQ(RenderWatchLine(watched), "SUCCEEDED  step 20  loss 0.5  loss scale 1  skipped 0  took 440ms");
   const std::string wide =
       RenderJob(job, {absl::FromUnixSeconds(1'000'060), absl::UTCTimeZone(), Palette(false), true});
   EXPECT_THAT(wide, testing::HasSubstr("pace        0 steps/s\n"));
