@@ -54,8 +54,9 @@ std::string ProblemIn(const CompareOptions& options) {
   const SubmitPoliciesOptions& submit = options.submit;
   const bool submits = !submit.policies.file.empty();
   if (submits && !options.ids.empty() && std::all_of(options.ids.begin(), options.ids.end(), precision::IsPresetName)) {
-    return absl::StrCat("the policies are one word, with commas: --policies ", submit.policies.policies, ",",
-                        absl::StrJoin(options.ids, ","));
+    const bool has_own = submit.policies.policies != kDefaultPolicies;
+    return absl::StrCat("the policies are one word, with commas: --policies ",
+                        has_own ? submit.policies.policies + "," : "", absl::StrJoin(options.ids, ","));
   }
   if ((submits ? 1 : 0) + (options.label.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) != 1) {
     return "give either a job file (-f FILE), or an earlier comparison (--label ID), or the ids of at least two jobs";
