@@ -110,7 +110,7 @@ TEST_F(AmpctlHelp, OfACommandThatDoesNotExist_NamesTheOneThatWasMeant) {
   EXPECT_THAT(Run("help formatting").err, HasSubstr(topics));
   EXPECT_THAT(wrong.err, Not(HasSubstr("topics")));
   EXPECT_THAT(Run("formatting").err, Not(HasSubstr("topics")));
-  EXPECT_EQ(Run("help squeue").err, "error: ampctl has no command 'squeue'; to list jobs: ampctl job list\n");
+  EXPECT_EQ(Run("help sacct").err, "error: ampctl has no command 'sacct'; to list jobs: ampctl job list\n");
   EXPECT_THAT(Run("help job submit now").err,
               HasSubstr("error: ampctl job submit is a command without further commands such as 'now'"));
 }
