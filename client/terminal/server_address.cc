@@ -70,9 +70,9 @@ std::string WhyNoIpv6(const std::string& text) {
   if (port.front() != ':') {
     return absl::StrCat("has '", Part(port), "' after the brackets; ", form);
   }
-  return IsPort(port.substr(1)) ? ""
-                                : absl::StrCat("has the port '", Part(port.substr(1)),
-                                               "'; a port is a number from 1 to 65535");
+  return IsPort(port.substr(1))
+             ? ""
+             : absl::StrCat("has the port '", Part(port.substr(1)), "'; a port is a number from 1 to 65535");
 }
 
 // Returns what is wrong with the address of a socket; "" if it is right.
@@ -122,8 +122,7 @@ absl::Status CheckIsNoOtherFile(const std::string& address, const std::string& s
     return absl::OkStatus();
   }
   std::error_code error;
-  const std::filesystem::file_status there =
-      std::filesystem::status(address.substr(sizeof(kSocketScheme) - 1), error);
+  const std::filesystem::file_status there = std::filesystem::status(address.substr(sizeof(kSocketScheme) - 1), error);
   if (!std::filesystem::exists(there) || std::filesystem::is_socket(there)) {
     return absl::OkStatus();
   }
