@@ -124,7 +124,7 @@ TEST_F(Ampctl, QuietWithAFormatForPrograms_LeavesOutOnlyTheHints) {
     }
   }
   EXPECT_EQ(Run("job list -q -o csv").out, Run("job list -o csv").out);
-  EXPECT_THAT(Run("job list -q -o wide").out, StartsWith("ID  "));
+  EXPECT_THAT(Run("job list -q -o wide").out, testing::StartsWith("ID  "));
   EXPECT_EQ(Run("job list -q").out, id + "\n");
 }
 

@@ -551,7 +551,7 @@ TEST(JobText, WhatIsNotKnownOfAJobThatWasStoppedLongAgoIsNoNumber) {
   const JobTextOptions options = {absl::FromUnixSeconds(60), absl::UTCTimeZone()};
   EXPECT_THAT(RenderJob(job, options), testing::HasSubstr("progress    step 5,032\n"));
   EXPECT_EQ(JobRow(job, true, options)[4], "-") << "the loss";
-  EXPECT_EQ(JobRow(job, true, options)[10], "-") << "the loss scale";
+  EXPECT_EQ(JobRow(job, true, options)[11], "-") << "the loss scale";
 }
 
 // The server makes the progress of such a job from its outcome, which has no numbers of the last step.
