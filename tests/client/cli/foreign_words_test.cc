@@ -223,6 +223,12 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"sbatch --array=0-3 job.yaml",
        "error: ampctl has no command 'sbatch'; to train one job under several policies (there are no job arrays): "
        "ampctl compare -f job.yaml\n"},
+      {"sbatch -a 0-3 job.yaml",
+       "error: ampctl has no command 'sbatch'; to train one job under several policies (there are no job arrays): "
+       "ampctl compare -f job.yaml\n"},
+      {"qsub -hold_jid 5 job.yaml",
+       "error: ampctl has no command 'qsub'; to submit a job after another has ended, first wait for that one with "
+       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
       {"sbatch -d afterok:5 job.yaml",
        "error: ampctl has no command 'sbatch'; to submit a job after another has ended, first wait for that one with "
        "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
