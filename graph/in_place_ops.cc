@@ -115,7 +115,7 @@ class InPlacePass {
 
   static size_t Index(ValueId value) { return static_cast<size_t>(value.index); }
 
-  // The value of which a node's result is a part, or whose whole memory the result uses.
+  // Returns the value whose memory the node's result uses, in part or completely.
   static std::optional<Whole> WholeOf(const Node& node) {
     if (const auto same = WrittenBy(node); same.has_value()) {
       return Whole{*same};

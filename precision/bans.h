@@ -4,7 +4,7 @@
 #include "graph/graph.h"
 #include "precision/policy.h"
 
-// Checks for ops that a policy bans below fp32, so that they may only be computed in fp32.
+// Finds ops that a policy must not compute below fp32.
 namespace ampd::precision {
 
 // Returns INVALID_ARGUMENT (reason BANNED_OP), naming the node, if `decision` bans the node's op below fp32 and the

@@ -11,14 +11,14 @@
 namespace ampd::client {
 namespace {
 
-constexpr char kOneQueue[] = "leave it out: the server has one queue, which holds all jobs";
+constexpr char kOneQueue[] = "leave this option out: the server has one queue, which holds all jobs";
 constexpr char kWatchEvents[] = "to follow the events of a job: ampctl job watch ID";
 constexpr char kTokenText[] =
     "to list the tokens: ampctl auth token list; a token's text is shown only by ampctl auth token create";
 
 constexpr char kNoTimes[] =
     "lists have no filter by time; the newest jobs come first, and -o json has the times of each job";
-constexpr char kPlainId[] = "leave it out: the job's id or name is an argument without an option";
+constexpr char kPlainId[] = "leave this option out: the job's id or name is an argument without an option";
 constexpr char kShowOne[] = "to show a job: ampctl job show ID";
 constexpr char kEvents[] = "to list a job's events: ampctl job events ID";
 constexpr char kPoints[] = "to print a job's steps and evaluations: ampctl job points ID";
@@ -28,13 +28,14 @@ constexpr char kNewName[] = "the name is an argument without an option: ampctl a
 constexpr char kAddress[] = "the address is an argument without an option: ampctl context add NAME ADDRESS";
 constexpr char kShell[] = "the shell is an argument without an option: ampctl completion %";
 constexpr char kThenWait[] = "to wait until it has ended: ampctl job wait ID";
-constexpr char kNoGrace[] = "leave it out: ampctl job delete deletes at once, and only a job that has ended";
-constexpr char kDrainsAll[] = "leave it out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
-constexpr char kOneProgram[] = "leave it out: a job has one program, the trainer";
-constexpr char kLogTimes[] = "leave it out: each line of the log begins with its time";
+constexpr char kNoGrace[] = "leave this option out: ampctl job delete deletes at once, and only a job that has ended";
+constexpr char kDrainsAll[] =
+    "leave this option out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
+constexpr char kOneProgram[] = "leave this option out: a job has one program, the trainer";
+constexpr char kLogTimes[] = "leave this option out: each line of the log begins with its time";
 
 constexpr char kJq[] =
-    "leave it out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
+    "leave this option out: ampctl has no templates; jq reads what -o json prints: ampctl job list -o json | jq .";
 
 // An option, or a word after a command, for which ampctl has no replacement, and the sentence that says what to do. %
 // stands for the option's value.
@@ -43,8 +44,8 @@ constexpr struct {
   const char* foreign;
   const char* answer;
 } kAnswers[] = {
-    {"job list", "--all", "leave it out: ampctl job list lists jobs in all states"},
-    {"job list", "-a", "leave it out: ampctl job list lists jobs in all states"},
+    {"job list", "--all", "leave this option out: ampctl job list lists jobs in all states"},
+    {"job list", "-a", "leave this option out: ampctl job list lists jobs in all states"},
     {"job list", "-A", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
     {"job list", "--all-namespaces", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
     {"job list", "--reverse", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
@@ -67,32 +68,32 @@ constexpr struct {
      "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
     {"job submit", "--array",
      "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE"},
-    {"job cancel", "--yes", "leave it out: ampctl job cancel asks no question"},
-    {"job cancel", "-y", "leave it out: ampctl job cancel asks no question"},
-    {"job cancel", "--force", "leave it out: ampctl job cancel asks no question"},
+    {"job cancel", "--yes", "leave this option out: ampctl job cancel asks no question"},
+    {"job cancel", "-y", "leave this option out: ampctl job cancel asks no question"},
+    {"job cancel", "--force", "leave this option out: ampctl job cancel asks no question"},
     {"job events", "-f", kWatchEvents},
     {"job events", "--follow", kWatchEvents},
     {"job events", "-w", kWatchEvents},
     {"job events", "--watch", kWatchEvents},
     {"auth token", "", kTokenText},
-    {"version", "--short", "leave it out: ampctl version prints one line per program"},
+    {"version", "--short", "leave this option out: ampctl version prints one line per program"},
     {"version", "--client", "to see only the version of ampctl: ampctl --version"},
     {"dev", "stop", kStopDev.purpose},
     {"dev", "down", kStopDev.purpose},
-    {"dev", "start", "leave it out: ampctl dev starts a server and a worker"},
-    {"dev", "up", "leave it out: ampctl dev starts a server and a worker"},
+    {"dev", "start", "leave this word out: ampctl dev starts a server and a worker"},
+    {"dev", "up", "leave this word out: ampctl dev starts a server and a worker"},
     {"job delete", "-f", "to delete without the question: ampctl job delete -y ID"},
     {"job submit", "--env", "a job gets no environment variables from you; all its settings are in the job file"},
     {"job submit", "-e", "a job gets no environment variables from you; all its settings are in the job file"},
     {"job submit", "--after", kNoDependency.purpose},
     {"job submit", "--dependency", kNoDependency.purpose},
-    {"job submit", "-d", "leave it out: ampctl job submit returns at once, unless --follow is given"},
-    {"job submit", "--detach", "leave it out: ampctl job submit returns at once, unless --follow is given"},
+    {"job submit", "-d", "leave this option out: ampctl job submit returns at once, unless --follow is given"},
+    {"job submit", "--detach", "leave this option out: ampctl job submit returns at once, unless --follow is given"},
     {"job update", "--name", kNoName.purpose},
     {"job update", "--label", kNoLabels.purpose},
     {"job update", "--labels", kNoLabels.purpose},
-    {"audit", "log", "leave it out: ampctl audit prints the log"},
-    {"audit", "list", "leave it out: ampctl audit prints the log"},
+    {"audit", "log", "leave this word out: ampctl audit prints the log"},
+    {"audit", "list", "leave this word out: ampctl audit prints the log"},
     {"dev", "status", "to see whether the server runs: ampctl health"},
     {"dev", "logs", "the logs of the server and the worker are in the folder ./.ampd of ampctl dev"},
     {"dev", "--stop", kStopDev.purpose},
@@ -142,16 +143,17 @@ constexpr struct {
     {"worker drain", "--delete-emptydir-data", kDrainsAll},
     {"worker drain", "--force", kDrainsAll},
     {"worker drain", "--disable-eviction", kDrainsAll},
-    {"worker drain", "--grace-period", "leave it out: a job that moves writes a checkpoint, however long that takes"},
-    {"worker list", "--all", "leave it out: ampctl worker list lists all workers"},
-    {"worker list", "-a", "leave it out: ampctl worker list lists all workers"},
+    {"worker drain", "--grace-period",
+     "leave this option out: a job that moves writes a checkpoint, however long that takes"},
+    {"worker list", "--all", "leave this option out: ampctl worker list lists all workers"},
+    {"worker list", "-a", "leave this option out: ampctl worker list lists all workers"},
 };
 
 }  // namespace
 
 std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value) {
   if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
-    return "leave it out: no command prints more with it; to see the version: ampctl version";
+    return "leave this option out: no command prints more with it; to see the version: ampctl version";
   }
   const bool counts_devices = option == "--gpus" || option == "--gres" || option == "--devices";
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {

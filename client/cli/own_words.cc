@@ -185,8 +185,8 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
   own->names.erase(own->names.begin(), end);
 }
 
-// Whether the user's next name may be the value of an option with this placeholder: a job, or a word that looks like a
-// file. Other values, such as a priority, are no names.
+// Whether an option with this placeholder takes a name, and the user's next name may be it. FILE takes only a name that
+// looks like a file. Other placeholders, such as that of a priority, take no names.
 bool MayBeName(const std::string& placeholder, const OwnWords& own) {
   if (placeholder == "FILE") {
     return !own.names.empty() && LooksLikeFile(own.names.front());

@@ -10,7 +10,8 @@
 // Guesses what was meant by a value that its field refuses, for "did you mean".
 namespace ampd::client {
 
-// The beginning of SourceMark::source of an override: "--set train.steps". A place in a file never begins so.
+// What SourceMark::source begins with if a --set made the value: "--set train.steps". Places in files never begin with
+// it.
 inline constexpr char kSetOption[] = "--set ";
 
 // A field whose value is refused, as the user wrote it.

@@ -12,8 +12,8 @@ namespace ampd::client {
 std::vector<std::string> LaterPhases(const v1::ListMetricPointsResponse& points);
 
 // The headings and rows of `job points -o csv`. Each step has a row. If there was an evaluation at this step, the row's
-// columns eval_* are filled. An evaluation at a step without a row has its own row, after the steps of its segment.
-// Each phase of a step, except the first, has two columns.
+// columns eval_* are filled. If the points lack the step of an evaluation, the evaluation has a row of its own, after
+// the steps of its segment. Each phase but the first adds two columns.
 std::vector<std::string> PointsCsvHeadings(const v1::ListMetricPointsResponse& points);
 std::vector<std::vector<std::string>> PointsCsvRows(const v1::ListMetricPointsResponse& points);
 

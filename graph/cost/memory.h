@@ -9,7 +9,7 @@
 // Estimates the memory that a program needs besides its parameters, from the graph alone.
 namespace ampd::graph {
 
-// Bytes held at one moment.
+// The memory, in bytes, that a run of a program holds at one moment.
 struct HeldBytes {
   int64_t activations = 0;  // Values of the forward pass, and tensors saved for the backward pass.
   int64_t gradients = 0;    // Gradients of parameters.

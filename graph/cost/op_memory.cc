@@ -146,8 +146,8 @@ RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
           .item_bytes = ItemSizeBytes(IsWide(node) ? Dtype::kFloat32 : result.dtype)};
 }
 
-// Bytes that a recurrent layer saves for its backward pass. A layer that computes in fp32 copies also saves its
-// parameters in fp32.
+// Bytes that a recurrent layer saves for its backward pass. They include the fp32 copies of its parameters if the layer
+// computes with such copies.
 int64_t OpMemory::PositionBytes(const Node& node) const {
   const Operand* const train = node.Find("train");
   if (train != nullptr && *train == Operand(false)) {

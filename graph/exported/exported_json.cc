@@ -168,7 +168,8 @@ std::string ReadModules(const std::string& stack, std::map<std::string, std::str
   return innermost;
 }
 
-// Returns "<name>:<n>" for the last frame `File "<path>", line <n>, in <function>` that is not LibTorch's own.
+// Finds the last frame `File "<path>", line <n>, in <function>` that is not LibTorch's own. Returns "<file>:<n>", where
+// <file> is the path without its folders.
 std::string UserLine(const std::string& trace) {
   std::string line;
   for (absl::string_view row : absl::StrSplit(trace, '\n')) {

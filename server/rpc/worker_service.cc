@@ -36,8 +36,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
         return;
       }
     }
-    // SendDue runs on the pool, because the coordinator calls DirectiveDue, and DirectiveDue must not call the
-    // coordinator. If the pool is full, the answer to the worker's next report contains the directive.
+    // The coordinator calls DirectiveDue, so this thread must not call the coordinator. SendDue does, so it runs on the
+    // pool. If the pool is full, the answer to the worker's next report contains the directive.
     if (!options_.environment->pool->TryPost([this, keep = self()] { SendDue(); })) {
       absl::MutexLock lock(&due_mutex_);
       due_ = false;

@@ -126,7 +126,8 @@ uint32_t SkippedPhases(const v1::StepColumns& steps, int row) {
 
 int64_t TotalSteps(const v1::Job& job) {
   int64_t total = job.spec().train().steps();
-  // The totals of all attempts are equal, because all attempts have the same data.
+  // Take the number of steps from any attempt that knows it. All attempts have the same, because their data is the
+  // same.
   for (const v1::Attempt& attempt : job.attempts()) {
     total = attempt.total_steps() > 0 ? attempt.total_steps() : total;
   }

@@ -17,8 +17,8 @@ inline void RequireWhole(const data::Array& array) {
           "there are as many bytes as the shape says");
 }
 
-// Counts whether the reader accepted a file of named arrays. The file counts as accepted only if all of its arrays can
-// be read.
+// Adds the file of named arrays to the count of accepted or of refused files. A file is accepted only if the reader can
+// read all of its arrays.
 template <typename File>
 void JudgeArrays(const absl::StatusOr<File>& file) {
   absl::Status status = file.status();

@@ -25,9 +25,9 @@ struct ActivationFault {
   std::string value;   // Name of the faulty value.
   std::string dtype;   // Format of its numbers, "float16".
   double share = 0;    // Share of the sampled numbers that are not finite; for kVanished, that are zero.
-  // Set for kDividedOut only: the op that produced the zeros (`zero_op`), and the module of this op (`zero_module`).
-  std::string zero_module;
+  // For kDividedOut only: the op whose quotients are zero, and its module.
   std::string zero_op;
+  std::string zero_module;
 
   friend bool operator==(const ActivationFault&, const ActivationFault&) = default;
 };

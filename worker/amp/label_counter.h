@@ -40,8 +40,8 @@ class LabelCounter {
   static absl::StatusOr<LabelCounter> Create(const graph::Graph& model, std::optional<graph::Head> head,
                                              const executor::OpRegistry& registry);
 
-  // Copies the current values of those buffers that the model's output graph::kLabelCount depends on. Errors: those of
-  // Executor::Bind (reason BAD_STATE).
+  // Copies the current values of the buffers from which the model computes its own label count, if there are any.
+  // Errors: those of Executor::Bind (reason BAD_STATE).
   absl::Status Bind(const executor::TensorMap& buffers);
 
   // Returns the batch's label count. Throws LabelCountError if the model computes the count itself and the result is

@@ -92,7 +92,7 @@ struct StepDecision {
   double sqrt_correction2 = 1;
 };
 
-// The overloads of Decided return the step with the values that the decision determines.
+// Returns a copy of `step` with the values that the decision determines filled in.
 AMPD_HOST_DEVICE inline AdamStep Decided(AdamStep step, const StepDecision& decision) {
   step.correction1 = decision.correction1;
   step.sqrt_correction2 = decision.sqrt_correction2;

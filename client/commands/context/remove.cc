@@ -43,8 +43,7 @@ Command RemoveContextCommand() {
   return {
       .name = "remove",
       .alias = "rm",
-      .help =
-          "Take the name from a server, and delete the token that login kept for it; the server itself is not changed",
+      .help = "Delete the name of a server, and the token that login stored for it. The server itself is not changed",
       .arguments = {{.name = "name",
                      .value = name.get(),
                      .text = "NAME",

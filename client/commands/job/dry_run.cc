@@ -162,9 +162,9 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   WarnIfTooLarge(*session, spec, *estimate);
 }
 
-// Prints {"spec", "policies": [{"device", "table"}], "memory", "pending"} in the format of -o. There is one policy for
-// each device of the workers or, if no worker may run the job, for an example of each kind of device that the job
-// allows. Omits what the server can't report.
+// Prints an object with the fields "spec", "policies" (a list of {"device", "table"}), "memory" and "pending" in the
+// format of -o. There is one policy for each device of the workers. If no worker may run the job, there is one for each
+// kind of device that the job allows. Fields that the server can't report are left out.
 void PrintStructuredDryRun(Session* session, JobClient* client, const v1::JobSpec& spec, const v1::Pending& pending,
                            const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();

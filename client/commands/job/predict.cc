@@ -171,7 +171,7 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
   }
   if (from_file.predict().format() == PredictSpec::NPZ) {
     return absl::InvalidArgumentError(
-        "predictions of the format NPZ are several files, so FILE can't be given; leave it out, and then: ampctl "
+        "predictions of the format NPZ are several files, so FILE can't be given; leave FILE out, and then: ampctl "
         "artifact list --job ID");
   }
   if (options.output == "-") {

@@ -89,7 +89,8 @@ absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job
       absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
       absl::StrCat(
           id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state), " within ",
-          options.timeout == absl::ZeroDuration() ? "0s" : absl::FormatDuration(options.timeout), "; the job ",
+          options.timeout == absl::ZeroDuration() ? "0s" : absl::FormatDuration(options.timeout),
+          " (--timeout); the job ",
           pauses ? "is paused. To resume it: ampctl job resume " : "continues. To see its progress: ampctl job show ",
           id));
 }

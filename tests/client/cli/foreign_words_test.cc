@@ -283,7 +283,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job retry has no option '--set'\n  a retry continues the same job; to change a field: ampctl job "
        "submit -f FILE --set PATH=VALUE\n  try: ampctl job retry --help\n"},
       {"-vv job list",
-       "error: ampctl job list has no option '-v'\n  leave it out: no command prints more with it; to see the version: "
+       "error: ampctl job list has no option '-v'\n  leave this option out: no command prints more with it; to see the "
+       "version: "
        "ampctl version\n  try: ampctl job list --help\n"},
       {"cancel x y", "error: ampctl has no command 'cancel'; to cancel a job: ampctl job cancel x y\n"},
       {"show x y", "error: ampctl has no command 'show'; for each of them: ampctl job show x && ampctl job show y\n"},
@@ -528,10 +529,11 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"checkpoint export x --step=200 m", "did you mean 'ampctl checkpoint export x@200 m'?\n"},
       {"checkpoint export x --file m", "did you mean 'ampctl checkpoint export x m'?\n"},
       {"job predict --checkpoint x -f y --out z", "did you mean 'ampctl job predict --checkpoint x -f y z'?\n"},
-      {"job cancel x --yes", "leave it out: ampctl job cancel asks no question\n"},
+      {"job cancel x --yes", "leave this option out: ampctl job cancel asks no question\n"},
       {"job events x -f", "to follow the events of a job: ampctl job watch ID\n"},
-      {"job submit -f job.yaml --queue fast", "leave it out: the server has one queue, which holds all jobs\n"},
-      {"job submit -f job.yaml -p fast", "leave it out: the server has one queue, which holds all jobs\n"},
+      {"job submit -f job.yaml --queue fast",
+       "leave this option out: the server has one queue, which holds all jobs\n"},
+      {"job submit -f job.yaml -p fast", "leave this option out: the server has one queue, which holds all jobs\n"},
       {"job submit -f job.yaml --lr 1", "--set optimizer.adamw.learning_rate=VALUE\n"},
       {"job submit -f job.yaml --gpus 2", "a job runs on one device of one worker"},
       {"job submit -f job.yaml -n y", "did you mean '--name y'?\n"},
@@ -545,9 +547,9 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"login https://lab.example.com", "did you mean: ampctl login prod lab.example.com:PORT\n"},
       {"help formatting", "topics of ampctl help: exit-codes"},
       {"job submit -f job.yaml --array 1-3", "ampctl compare -f FILE\n"},
-      {"version --short", "leave it out: ampctl version prints one line per program\n"},
+      {"version --short", "leave this option out: ampctl version prints one line per program\n"},
       {"dev stop", "press Ctrl-C in the terminal in which ampctl dev runs\n"},
-      {"job list --all", "leave it out: ampctl job list lists jobs in all states\n"},
+      {"job list --all", "leave this option out: ampctl job list lists jobs in all states\n"},
       {"job cancel --all",
        "ampctl job list -q --filter 'state!=succeeded AND state!=failed AND state!=cancelled' | xargs -r ampctl job "
        "cancel\n"},

@@ -104,8 +104,9 @@ TEST_F(Ampctl, AWaitForAPausedJobThatTimesOutSaysSo) {
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
-  EXPECT_THAT(result.err,
-              HasSubstr("did not end within 100ms; the job is paused. To resume it: ampctl job resume " + id));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("did not end within 100ms (--timeout); the job is paused. To resume it: ampctl job resume " + id));
 }
 
 TEST_F(Ampctl, AMistakeBesideAnOverride_IsCorrectedInTheWholeCommandLine) {

@@ -254,7 +254,7 @@ TEST_F(Ampctl, AWaitThatTimesOut_ExitsWithSevenAndTheJobContinues) {
   const Result result = Run("job wait --timeout 100ms " + id);
   fake_.jobs.release.Notify();
   EXPECT_EQ(result.exit_code, 7);
-  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms; the job continues"));
+  EXPECT_THAT(result.err, HasSubstr("did not end within 100ms (--timeout); the job continues"));
   EXPECT_THAT(result.err, Not(HasSubstr("slow or out of reach")));
 }
 
@@ -266,7 +266,7 @@ TEST_F(Ampctl, AWaitWithoutTime_SeesTheStateThatAJobHasNow) {
   const std::string running = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   const Result late = Run("job wait --timeout 0s " + running);
   EXPECT_EQ(late.exit_code, 7);
-  EXPECT_THAT(late.err, HasSubstr("did not end within 0s; the job continues"));
+  EXPECT_THAT(late.err, HasSubstr("did not end within 0s (--timeout); the job continues"));
 }
 
 TEST_F(Ampctl, AWaitForAState_EndsOnceTheJobHasIt) {

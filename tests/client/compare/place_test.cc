@@ -24,7 +24,7 @@ v1::Worker WorkerWith(const std::string& name, int num_gpus, int gib, v1::Worker
   return worker;
 }
 
-// Returns the place as a text: "GPU of w1", or "none".
+// Returns where ChoosePlace would run the job: "GPU of w1", or "none".
 std::string PlaceIn(const std::vector<v1::Worker>& workers, const v1::ResourceSpec& wanted = {}) {
   const auto place = ChoosePlace(workers, wanted);
   return place.has_value() ? absl::StrCat(v1::ResourceSpec::Kind_Name(place->kind), " of ", place->worker) : "none";

@@ -41,8 +41,8 @@ json Net();
 // lifted_tensor_1. Evaluation divides them by a different constant, which is named lifted_tensor_0 too.
 json WithInlineConstants();
 
-// Writes an archive of the model's programs. `contents` maps the archive entries of constants to their content. All
-// other tensors are zeros; if the model is invalid, they have no content.
+// Writes an archive of the model's programs. `contents` has the bytes of constants, by the names of their files in the
+// archive. All other tensors are zeros, or empty files if the model is invalid.
 void WriteArchive(const std::string& path, const json& model, const std::map<std::string, std::string>& contents = {});
 
 }  // namespace ampd::graph

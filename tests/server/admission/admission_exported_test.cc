@@ -271,8 +271,8 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
-// Returns Net with its own loss: the binary cross entropy of the head's probabilities, with the same probabilities as
-// targets.
+// Returns Net() with a loss that the model computes itself: the binary cross entropy of the head's probabilities. The
+// targets are the same probabilities.
 json WithProbabilities() {
   json model = Net();
   graph::AddCall(model, "sigmoid.default", {{"self", graph::Named("head")}}, "probabilities", "loss",

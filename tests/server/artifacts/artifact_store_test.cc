@@ -51,7 +51,8 @@ v1::Sample SampleOf(int64_t step, const std::string& file_name, const std::strin
   return sample;
 }
 
-// Returns a status as text: "INVALID_ARGUMENT sha256,size_bytes", "ABORTED OFFSET_MISMATCH" or "OK".
+// Returns a status as text: its code, and the fields that it calls invalid or else its reason.
+// "INVALID_ARGUMENT sha256,size_bytes", "ABORTED OFFSET_MISMATCH", "OK".
 std::string Told(const absl::Status& status) {
   if (status.ok()) {
     return "OK";

@@ -30,8 +30,8 @@ RecordedGraphCounts& GraphCounts();
 // A recording fails at the op with this number, counted from 1. With 0, no recording fails.
 int& FailingOp();
 
-// The largest tensor, in bytes, that can be allocated outside of recordings while a recording exists. Without a
-// recording there is enough memory.
+// Makes memory scarce. While a recorded graph exists, an allocation of more bytes than this fails, unless a recording
+// is under way. Without a recorded graph, no allocation fails.
 int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();

@@ -12,8 +12,8 @@
 
 namespace ampd::agent {
 
-// The attempts of a worker: those that were started or refused here, and those that wait for their device. Pure.
-// Single-threaded; owner: the agent's loop.
+// The attempts of a worker: those that were started or refused here, and those that wait for their device. Reads no
+// clock, and starts nothing. Single-threaded; owner: the agent's loop.
 class AttemptList {
  public:
   using Items = std::vector<std::unique_ptr<AttemptOnWorker>>;

@@ -98,8 +98,8 @@ class Stream {
       // Report the first failure to connect at once. After a failure, let the next call wait for a connection, because
       // gRPC connects only while a call waits.
       ending = RunOnce(/*wait_for_connection=*/ending == Ending::kNoConnection);
-      // If the server answered, make the next pause short again, because after a restart of the server the lease must
-      // be renewed soon.
+      // If the server answered before the connection ended, it may have restarted. Then the lease must be renewed soon,
+      // so the next pause is short again.
       if (ending == Ending::kAnswered) {
         backoff = kFirstBackoff;
       }

@@ -62,8 +62,8 @@ class CudaInputCopies final : public InputCopies {
   }
 
  private:
-  // Allocates the tensors on the device into which the inputs are copied first, unless they exist. Returns false if
-  // there is too little memory.
+  // Allocates `arrived_`, the tensors on the device that receive the inputs from the host, unless they exist. Returns
+  // false if there is too little memory.
   bool MakeArrived(const std::vector<TensorCopy>& copies, const cuda::CUDAStream& current) {
     bool made = false;
     arrived_.resize(copies.size());

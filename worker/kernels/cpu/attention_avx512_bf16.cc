@@ -207,7 +207,8 @@ KeyLanes LanesOf(const AttentionShape& shape, const BackwardScratch& scratch, in
   return {weights, _mm512_maskz_mov_ps(seen, scaled)};
 }
 
-// Computes weights and score gradients of `num_keys` keys from `key` on and the kBlock queries from `query` on.
+// Computes the weight and the score's gradient for each pair of a key in [key, key + num_keys) and a query in
+// [query, query + kBlock).
 void WeighBlock(const AttentionShape& shape, const AttentionInputs& inputs, const BackwardScratch& scratch, int64_t key,
                 int64_t num_keys, int64_t query) {
   Multiply(AsLeft(inputs.key, key), {scratch.queries + query, scratch.stride}, shape.width / 2, num_keys, kBlock,

@@ -26,7 +26,7 @@ using graph::ValueId;
 constexpr int64_t kRows = 600;
 constexpr int64_t kColumns = 72;
 
-// A norm of the activation x or, if `y` is set, of the sum of the activations x and y.
+// A normalization layer. Its input is the activation x or, if `y` is set, the sum of the activations x and y.
 struct Norm {
   const char* name;
   Dtype x = Dtype::kFloat32;
