@@ -34,9 +34,9 @@ absl::Status CheckTls(const ServerAddresses& addresses, const ServerConfig& conf
   }
   if (addresses.listen.empty() || config.trusts_loopback) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TLS_FILES",
-                 addresses.listen.empty() ? "the files for TLS need an address: --listen HOST:PORT"
-                                          : "with TLS nobody is trusted without a certificate, so leave out "
-                                            "--allow-unauthenticated-loopback");
+                 addresses.listen.empty()
+                     ? "the TLS files are only used with an address; give --listen HOST:PORT"
+                     : "with TLS every client needs a certificate, so leave out --allow-unauthenticated-loopback");
   }
   return CheckTlsFiles(config.tls, /*needs_certificate=*/true, kTlsOptions);
 }

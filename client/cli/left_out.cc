@@ -15,10 +15,10 @@ namespace ampd::client {
 namespace {
 
 constexpr char kAboutQueue[] = "the server has one queue, without partitions and classes";
-constexpr char kAboutAccounts[] = "ampd has no accounts to charge; the option --tenant NAME names a tenant";
+constexpr char kAboutAccounts[] = "ampd has no accounts to charge; its groups of users are tenants (--tenant NAME)";
 constexpr char kAboutColumns[] = "columns cannot be chosen; -o wide has more, and -o json has everything";
 constexpr char kAboutTemplates[] = "ampctl has no templates; jq reads what -o json prints";
-constexpr char kAboutOrder[] = "the option --sort FIELD has other fields";
+constexpr char kAboutOrder[] = "ampctl sorts by other fields (see the option --sort in the help)";
 constexpr char kAboutTimes[] = "lists have no filter by time; -o json has the times of each job";
 constexpr char kAboutWorkers[] = "ampctl lists all workers with their states";
 constexpr char kAboutMail[] = "the server sends no mail; a script can wait for the job with ampctl job wait ID";
@@ -30,8 +30,8 @@ constexpr char kAboutOneDevice[] = "a job runs on one device of one worker";
 constexpr char kAboutRetries[] =
     "the field max_retries says how often a failed job is tried again (--set max_retries=N)";
 constexpr char kAboutArrays[] = "ampd has no job arrays";
-constexpr char kAboutSources[] = "ampd knows no branches, commits or events";
-constexpr char kAboutReasons[] = "a drained worker has no reason";
+constexpr char kAboutSources[] = "ampd knows no branches, commits or triggers";
+constexpr char kAboutReasons[] = "ampd stores no reason why a worker is drained";
 
 bool IsTemplate(const std::string& value) {
   return value.starts_with("jsonpath") || value.starts_with("custom-columns") || value.starts_with("go-template") ||
@@ -100,7 +100,7 @@ constexpr struct {
     {"run download", "-D|--dir", "a command that downloads takes the file or folder to write as its last argument"},
     {"get|list|top", "--sort-by", kAboutOrder, IsOtherOrder},
     {"get", "--field-selector", "a filter may use the columns that ampctl job list --help names", IsOtherSelector},
-    {"wait", "--for", "ampctl job wait waits for RUNNING, PAUSED (--for) or the end of a job",
+    {"wait", "--for", "ampctl job wait waits for the end of a job or, with --for, until it is RUNNING or PAUSED",
      [](const std::string& value) {
        const std::string state = absl::AsciiStrToLower(value.substr(value.rfind('=') + 1));
        constexpr std::string_view kEnds[] = {"complete", "completed", "succeeded", "failed", "delete", "finished"};

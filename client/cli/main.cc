@@ -65,9 +65,9 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
       {.name = "--tenant",
        .value = &options->tenant,
        .text = "TENANT",
-       .help = "Tenant (a group of users who share jobs and files) in which the command works; '*' for all. "
-               "Default: the tenant of the context, else AMPD_TENANT. Without these, lists show all your tenants, and "
-               "what you make belongs to your only tenant or, if you have several, to the tenant 'default'",
+       .help = "Tenant (a group of users who share jobs and files) in which the command works; '*' for all. Default: "
+               "the tenant of the context, else AMPD_TENANT. Without these, lists show all your tenants, and what you "
+               "make belongs to the tenant 'default' or, if you have no role there, to your only tenant",
        .check = WhyNoTenant});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,

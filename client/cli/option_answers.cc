@@ -27,7 +27,7 @@ constexpr char kFromStart[] = "to run a job again from the start: ampctl job clo
 constexpr char kNewName[] = "the name is an argument without an option: ampctl auth token create NAME --role ROLE";
 constexpr char kAddress[] = "the address is an argument without an option: ampctl context add NAME ADDRESS";
 constexpr char kShell[] = "the shell is an argument without an option: ampctl completion %";
-constexpr char kThenWait[] = "to wait until it has ended: ampctl job wait ID";
+constexpr char kThenWait[] = "to wait until the job has ended: ampctl job wait ID";
 constexpr char kNoGrace[] = "leave this option out: ampctl job delete deletes at once, and only a job that has ended";
 constexpr char kDrainsAll[] =
     "leave this option out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
@@ -48,7 +48,8 @@ constexpr struct {
     {"job list", "-a", "leave this option out: ampctl job list lists jobs in all states"},
     {"job list", "-A", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
     {"job list", "--all-namespaces", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
-    {"job list", "--reverse", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
+    {"job list", "--reverse",
+     "to sort in descending order, append ,desc to the field: ampctl job list --sort age,desc"},
     {"job list", "--web", kNoWebPage.purpose},
     {"job list", "-p", kOneQueue},
     {"job list", "--partition", kOneQueue},
@@ -63,11 +64,13 @@ constexpr struct {
     {"job submit", "--partition", kOneQueue},
     {"job submit", "-p", kOneQueue},
     {"job submit", "--lr",
-     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+     "the learning rate is a field of the optimizer in the job file; for example: --set "
+     "optimizer.adamw.learning_rate=VALUE"},
     {"job submit", "--learning-rate",
-     "it is a field of the optimizer in the job file, such as --set optimizer.adamw.learning_rate=VALUE"},
+     "the learning rate is a field of the optimizer in the job file; for example: --set "
+     "optimizer.adamw.learning_rate=VALUE"},
     {"job submit", "--array",
-     "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE"},
+     "ampctl submits one job at a time; to train a job under several precision policies: ampctl compare -f FILE"},
     {"job cancel", "--yes", "leave this option out: ampctl job cancel asks no question"},
     {"job cancel", "-y", "leave this option out: ampctl job cancel asks no question"},
     {"job cancel", "--force", "leave this option out: ampctl job cancel asks no question"},
@@ -95,10 +98,10 @@ constexpr struct {
     {"audit", "log", "leave this word out: ampctl audit prints the log"},
     {"audit", "list", "leave this word out: ampctl audit prints the log"},
     {"dev", "status", "to see whether the server runs: ampctl health"},
-    {"dev", "logs", "the logs of the server and the worker are in the folder ./.ampd of ampctl dev"},
+    {"dev", "logs", "the logs are server.log and worker.log in .ampd, in the folder in which ampctl dev runs"},
     {"dev", "--stop", kStopDev.purpose},
     {"job clone", "--set",
-     "a clone has the fields of its job; to change one: ampctl job submit -f FILE --set PATH=VALUE"},
+     "a clone has the same fields as the original job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
     {"job retry", "--set",
      "a retry continues the same job; to change a field: ampctl job submit -f FILE --set PATH=VALUE"},
     {"job resume", "--set",
@@ -122,8 +125,8 @@ constexpr struct {
     {"job retry", "--from-start", kFromStart},
     {"job retry", "--from-scratch", kFromStart},
     {"job cancel", "--wait", kThenWait},
-    {"job pause", "--wait", "to wait until it is paused: ampctl job wait ID --for PAUSED"},
-    {"job list", "--desc", "a field is sorted in descending order with ,desc: ampctl job list --sort age,desc"},
+    {"job pause", "--wait", "to wait until the job is paused: ampctl job wait ID --for PAUSED"},
+    {"job list", "--desc", "to sort in descending order, append ,desc to the field: ampctl job list --sort age,desc"},
     {"auth token create", "--name", kNewName},
     {"completion", "-s", kShell},
     {"completion", "--shell", kShell},
@@ -153,7 +156,7 @@ constexpr struct {
 
 std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value) {
   if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
-    return "leave this option out: no command prints more with it; to see the version: ampctl version";
+    return "leave this option out: ampctl has no verbose output; to see the version: ampctl version";
   }
   const bool counts_devices = option == "--gpus" || option == "--gres" || option == "--devices";
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {

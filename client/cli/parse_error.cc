@@ -109,7 +109,7 @@ std::string Missing(const CommandTree& tree, const ReadWords& read, const std::v
                          LooksLikeScript(read.positionals.front());
   if (is_script && PathOf(command) == "job submit") {
     return absl::StrCat(FullName(command), " needs ", names[0],
-                        "; ampd trains from job files, not scripts; to write one to start from: ampctl init");
+                        "; ampd trains from job files, not scripts; to write a job file to start from: ampctl init");
   }
   return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
                       line.empty() ? "" : absl::StrCat("; did you mean: ", line));
@@ -242,8 +242,9 @@ std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& er
     }
     return commands.empty()
                ? Missing(tree, read, words)
-               : absl::StrCat(FullName(command), " needs one of these commands: ", absl::StrJoin(commands, ", "),
-                              read.positionals.empty() ? "" : "; a word after -- is never a command, so leave out --");
+               : absl::StrCat(
+                     FullName(command), " needs one of these commands: ", absl::StrJoin(commands, ", "),
+                     read.positionals.empty() ? "" : "; leave out '--', because a word after it is never a command");
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string option = UnknownOption(command, words);

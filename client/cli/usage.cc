@@ -280,8 +280,8 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
   }
   const std::vector<std::string> commands = SubcommandNames(group);
   if (commands.empty()) {
-    WriteMessage(absl::StrCat("error: ", full, " is a command without further commands such as '", Printable(unknown),
-                              "'\n  try: ", full, " --help\n"));
+    WriteMessage(absl::StrCat("error: ", full, " has no subcommands such as '", Printable(unknown), "'\n  try: ", full,
+                              " --help\n"));
     return kExitUsage;
   }
   std::vector<std::string> known = commands;

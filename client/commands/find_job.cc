@@ -73,7 +73,9 @@ absl::Status NoJob(JobClient* client, const std::string& text) {
   const absl::Status status =
       Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
             absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
-                         IsShortPrefix(text) ? "; the beginning of an id is \"j-\" and 3 or more characters" : "",
+                         IsShortPrefix(text)
+                             ? "; to name a job by the beginning of its id, give \"j-\" and at least 3 more characters"
+                             : "",
                          lower.empty() ? "" : absl::StrCat("; did you mean '", lower, "'?"),
                          is_job_file ? "; to check a job file: ampctl job submit --dry-run -f FILE" : ""));
   std::vector<std::string> names;

@@ -62,9 +62,10 @@ absl::StatusOr<v1::Checkpoint> ChooseCheckpoint(const v1::Job& job, const JobChe
     return *chosen;
   }
   if (wanted.best && has_attempt) {
-    return NoCheckpoint(job, absl::StrCat("no checkpoint of job ", job.id(),
-                                          " has an evaluation, so none is the best; checkpoint.keep_best keeps the "
-                                          "best one. For the newest, leave out @best"));
+    return NoCheckpoint(job,
+                        absl::StrCat("no checkpoint of job ", job.id(),
+                                     " has a finite evaluation loss, so none is the best. To use the newest, leave out "
+                                     "@best. To have later jobs keep their best one, set checkpoint.keep_best"));
   }
   return NoCheckpoint(job, absl::StrCat("job ", job.id(), " has no checkpoint",
                                         wanted.step > 0 ? absl::StrCat(" of step ", wanted.step) : "",

@@ -70,7 +70,7 @@ std::string ShellWord(const std::string& path) {
 absl::StatusOr<std::string> ReadSource(const std::string& path) {
   constexpr int64_t kMostRead = int64_t{64} << 20;
   if (absl::StrContains(path, "://")) {
-    return absl::InvalidArgumentError(absl::StrCat("ampctl reads no URLs; to submit the file at this one: curl -s ",
+    return absl::InvalidArgumentError(absl::StrCat("ampctl reads no URLs; to submit the file at this URL: curl -s ",
                                                    path, " | ampctl job submit -f -"));
   }
   if (path != "-") {

@@ -130,7 +130,7 @@ std::vector<Argument> ListWatchArguments(ListWatchOptions* options) {
 
 absl::Status CheckListWatch(const ListWatchOptions& options) {
   return options.interval.has_value() && !options.watch
-             ? absl::InvalidArgumentError("--interval needs --watch, whose refresh interval it sets")
+             ? absl::InvalidArgumentError("--interval needs --watch: it sets how often the list is refreshed")
              : absl::OkStatus();
 }
 

@@ -18,13 +18,14 @@ namespace ampd::client {
 namespace fs = std::filesystem;
 
 absl::Status OutputExists(const std::string& path) {
-  return absl::AlreadyExistsError(absl::StrCat(path, " exists; name another file, or replace it with --force"));
+  return absl::AlreadyExistsError(
+      absl::StrCat(path, " already exists; write to another file, or use --force to replace this one"));
 }
 
 absl::Status CheckOutputFile(const std::string& path, bool replace) {
   if (path == "-") {
     return absl::InvalidArgumentError(
-        "this command cannot write to stdout; name a file (for a file with the name \"-\", write ./-)");
+        "this command cannot write to stdout; name a file (./- for a file with the name \"-\")");
   }
   std::error_code error;
   const fs::file_status there = fs::status(path, error);

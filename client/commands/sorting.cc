@@ -37,9 +37,8 @@ Argument SortOption(std::string* order, std::vector<std::string> fields) {
   return {.name = "--sort",
           .value = order,
           .text = "FIELD[,desc]",
-          .help = absl::StrCat("Sort by this field in ascending order; with ,desc behind it in descending order",
-                               has_age ? ". With age the newest comes first, with age,desc the oldest" : "",
-                               "\nFields: ", names),
+          .help = absl::StrCat("Sort by this field in ascending order; FIELD,desc sorts in descending order",
+                               has_age ? ". For age, ascending means the newest first" : "", "\nFields: ", names),
           .check =
               [fields, names](const std::string& text) {
                 const bool is_known =

@@ -21,7 +21,7 @@ absl::Status CheckContentToStdout(const Session& session) {
                      "\"-\""));
   }
   return OutputIsTerminal() ? absl::InvalidArgumentError(
-                                  "the file's content could control the terminal, so it is not printed on it; name a "
+                                  "the file's content could control the terminal, so it is not printed there; name a "
                                   "file instead of \"-\", or send the content to a program, such as less")
                             : absl::OkStatus();
 }

@@ -91,7 +91,7 @@ std::vector<std::string> AuditRow(const v1::AuditEntry& entry, bool wide, absl::
   const std::string result = entry.reason().empty() ? entry.code() : entry.reason();
   const std::string left_out =
       entry.num_left_out() == 0 ? ""
-                                : absl::StrCat("  (", entry.num_left_out(), " failed calls before it were not logged)");
+                                : absl::StrCat("  (", entry.num_left_out(), " earlier failed calls were not logged)");
   std::vector<std::string> row = {FormatTimestamp(WhenOf(entry.time()), zone), OrNothing(entry.caller()),
                                   OrNothing(method), OrNothing(entry.object()), OrNothing(result + left_out)};
   if (wide) {

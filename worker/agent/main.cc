@@ -107,7 +107,7 @@ absl::StatusOr<std::optional<ampd::ListenAddress>> MetricsAddress(const WorkerCo
         "for other addresses give --metrics-tls-cert, --metrics-tls-key and --metrics-tls-client-ca (docs/metrics.md)");
   }
   if (config.metrics_listen.empty()) {
-    return absl::InvalidArgumentError("the files for TLS need an address: --metrics-listen HOST:PORT");
+    return absl::InvalidArgumentError("the TLS files are only used with an address; give --metrics-listen HOST:PORT");
   }
   AMPD_RETURN_IF_ERROR(ampd::CheckTlsFiles(
       config.metrics_tls, /*needs_certificate=*/true,

@@ -131,7 +131,8 @@ inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
     "context remove OLD",
     ""};
-inline constexpr ForeignAnswer kRemoveContext = {"take the name from a server", "context remove NAME"};
+inline constexpr ForeignAnswer kRemoveContext = {"remove a server from the list of named servers",
+                                                 "context remove NAME"};
 inline constexpr ForeignAnswer kLogin = {"log in to a server", "login NAME ADDRESS"};
 inline constexpr ForeignAnswer kLoginAgain = {"log in again with another token", "login NAME ADDRESS"};
 inline constexpr ForeignAnswer kLogout = {"forget a server and the token for it", "context remove NAME"};
@@ -149,27 +150,28 @@ inline constexpr ForeignAnswer kNoPasswords = {
     "the old one (ampctl auth token revoke NAME)",
     ""};
 inline constexpr ForeignAnswer kListTenants = {
-    "see in which tenants you have a role (the option --tenant NAME uses one)", "auth whoami"};
+    "see in which tenants you have a role (to work in one of them: --tenant NAME)", "auth whoami"};
 inline constexpr ForeignAnswer kUseTenant = {"list the jobs of a tenant, which is ampd's name space",
                                              "job list --tenant NAME"};
-inline constexpr ForeignAnswer kCreateTenant = {"make a tenant, create a token that has a role in it",
-                                                "auth token create --role ROLE --tenant NAME TOKEN"};
+inline constexpr ForeignAnswer kCreateTenant = {
+    "make a tenant, create a token (here with the name TOKEN) that has a role in it",
+    "auth token create --role ROLE --tenant NAME TOKEN"};
 inline constexpr ForeignAnswer kDeleteTenant = {
-    "a tenant exists while a grant, a token or a job names it; to end a token's role in it: ampctl auth token revoke "
-    "NAME",
+    "a tenant exists as long as a --grant of the server, a token or a job names it; to revoke a token: ampctl auth "
+    "token revoke NAME",
     ""};
 inline constexpr ForeignAnswer kLimits = {
-    "the server's flags --tenant-limit and --caller-limit set the limits of tenants (docs/access.md); ampctl does not "
-    "show or change them",
+    "the server's flags --tenant-limit and --caller-limit set limits for tenants and for callers (docs/access.md); "
+    "ampctl does not show or change these limits",
     ""};
-inline constexpr ForeignAnswer kUsage = {"list all jobs for a spreadsheet (ampd keeps no other account of usage)",
+inline constexpr ForeignAnswer kUsage = {"list all jobs for a spreadsheet (ampd keeps no other record of usage)",
                                          "job list -o csv"};
 inline constexpr ForeignAnswer kListQueue = {
     "list the jobs that wait (the server has one queue, and no partitions or classes)",
     "job list --filter state=queued"};
 inline constexpr ForeignAnswer kNoQueues = {
-    "the server has one queue, which cannot be changed; a job's priority says which job starts first: ampctl job "
-    "update ID --priority N",
+    "the server has one queue, which cannot be changed; jobs with a higher priority start first: ampctl job update ID "
+    "--priority N",
     ""};
 
 }  // namespace ampd::client

@@ -7,24 +7,24 @@ namespace ampd::client {
 
 inline constexpr ForeignAnswer kNoSuchThing = {"ampctl has nothing similar (to see its commands: ampctl --help)", ""};
 inline constexpr ForeignAnswer kOnlyPriority = {
-    "only a job's priority can be changed (ampctl job update ID --priority N); to change more, submit its file with "
-    "--set",
+    "after a job is submitted, only its priority can be changed (ampctl job update ID --priority N); to change more, "
+    "submit its file again with --set",
     ""};
 inline constexpr ForeignAnswer kOneDevice = {
-    "a job runs on one device of one worker; to train more at once, submit more jobs", ""};
+    "a job runs on one device of one worker; to use several devices, submit several jobs", ""};
 inline constexpr ForeignAnswer kOneJob = {
-    "ampctl submits one job at a time; to train one under several policies: ampctl compare -f FILE", ""};
+    "ampctl submits one job at a time; to train a job under several precision policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
     "a job can't wait for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
-inline constexpr ForeignAnswer kOneJobFile = {"train one job under several policies (there are no job arrays)",
-                                              "compare -f FILE"};
+inline constexpr ForeignAnswer kOneJobFile = {
+    "train one job under several precision policies (there are no job arrays)", "compare -f FILE"};
 inline constexpr ForeignAnswer kNoDependencyFile = {
-    "submit a job after another has ended, first wait for that one with ampctl job wait ID (a job can't wait for "
-    "another)",
+    "submit a job after the job ID has ended, first run ampctl job wait ID (a job can't wait for another)",
     "job submit -f FILE"};
 inline constexpr ForeignAnswer kHoldLaterFile = {
-    "submit a job and then pause it with ampctl job pause ID (a job can't be submitted on hold)", "job submit -f FILE"};
-inline constexpr ForeignAnswer kChooseWorkerFile = {"name the worker on which a job runs (none can be excluded)",
+    "submit a job that you then pause with ampctl job pause ID (a job can't be submitted on hold)",
+    "job submit -f FILE"};
+inline constexpr ForeignAnswer kChooseWorkerFile = {"name the worker on which a job runs (workers can't be excluded)",
                                                     "job submit --set resources.worker=NAME -f FILE"};
 inline constexpr ForeignAnswer kHoldLater = {
     "a job can't be submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
@@ -49,14 +49,14 @@ inline constexpr ForeignAnswer kNoVolumes = {
     "list",
     ""};
 inline constexpr ForeignAnswer kNoLabels = {
-    "a job's labels are fields of its file: submit it with --set labels.KEY=VALUE", ""};
+    "the labels of a submitted job can't be changed; set them when you submit it: --set labels.KEY=VALUE", ""};
 inline constexpr ForeignAnswer kNoName = {
     "a job's name can't be changed; to submit the job under another name: ampctl job submit -f FILE "
     "--name NAME",
     ""};
 inline constexpr ForeignAnswer kNoUndo = {
-    "a job has no earlier versions; to train from one of its checkpoints, name it in the job file (ampctl help "
-    "job-file)",
+    "a job has no earlier versions; to train from one of its checkpoints, name the checkpoint in a new job file "
+    "(model.initial_checkpoint)",
     ""};
 inline constexpr ForeignAnswer kNoWebPage = {
     "ampd has no web page; to watch a job: ampctl job watch ID; dashboards for Grafana: docs/operator/monitor.md", ""};
@@ -64,13 +64,13 @@ inline constexpr ForeignAnswer kNoWebPageOfJob = {"watch a job (ampd has no web 
 inline constexpr ForeignAnswer kNoWorkflows = {
     "ampd has no workflows or triggers: a job starts when its file is submitted (ampctl job submit -f FILE)", ""};
 inline constexpr ForeignAnswer kNoAliases = {
-    "ampctl has no aliases of its own; a shell's alias does: alias jobs='ampctl job list'", ""};
+    "ampctl has no aliases of its own; use one of your shell: alias jobs='ampctl job list'", ""};
 inline constexpr ForeignAnswer kNoExtensions = {"ampctl has no extensions; scripts read what it prints with -o json",
                                                 ""};
 inline constexpr ForeignAnswer kNoCache = {"list the files on the server (there is no cache to manage)",
                                            "artifact list"};
 inline constexpr ForeignAnswer kNoConfig = {
-    "ampctl keeps no settings but named servers (ampctl context list) and environment variables (ampctl help "
+    "ampctl's only settings are named servers (ampctl context list) and environment variables (ampctl help "
     "environment)",
     ""};
 inline constexpr ForeignAnswer kNoServerConfig = {
@@ -93,7 +93,7 @@ inline constexpr ForeignAnswer kNoWorkerLabels = {
 inline constexpr ForeignAnswer kNoLicenses = {
     "ampd counts no licenses; the license of ampd itself is in the file LICENSE of its source", ""};
 inline constexpr ForeignAnswer kOwnPolicy = {
-    "rules of your own are written under precision in the job file (ampctl help job-file)", ""};
+    "a precision policy of your own is written in the job file, in the field precision (ampctl help job-file)", ""};
 inline constexpr ForeignAnswer kWorkerLog = {
     "a worker's log is on its machine: journalctl --unit ampd-worker; a job's log: ampctl job logs ID", ""};
 inline constexpr ForeignAnswer kServerLog = {

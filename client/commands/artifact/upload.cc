@@ -35,8 +35,8 @@ Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
   return {.name = "upload",
           .help =
-              "Upload an exported model, and print the NAME of the file on the server, for job files. Data is not "
-              "uploaded: jobs read it from the data roots of workers",
+              "Upload an exported model, and print the NAME with which job files refer to it. Data is not uploaded: "
+              "jobs read it from the data roots of workers",
           .examples =
               "  ampctl artifact upload clothes.pt2\n"
               "  ampctl job submit -f job.yaml --set model.exported.artifact=NAME",

@@ -50,7 +50,7 @@ Command AuditCommand() {
   const auto options = std::make_shared<AuditOptions>();
   return {
       .name = "audit",
-      .help = "Show who changed what on the server, and whom it refused (for admins)",
+      .help = "Show who changed what on the server, and whose calls it refused (for admins)",
       .examples = "  ampctl audit --since 1h\n  ampctl audit --caller 'token:*' -o wide",
       .formats = ListFormatsBut({OutputFormat::kName}),
       .arguments =

@@ -79,7 +79,7 @@ absl::StatusOr<v1::Caller> Try(const Session& session, const NamedServer& server
     return Error(absl::StatusCode::kUnauthenticated, "NO_ROLE",
                  absl::StrCat(caller->name().empty() ? "without a token, you have no role on this server"
                                                      : caller->name() + " has no role on this server",
-                              "; ask its administrator for a token: ampctl auth token create"));
+                              "; ask its administrator to create a token (ampctl auth token create)"));
   }
   return caller;
 }

@@ -36,7 +36,9 @@ int RevokeAndShow(Session* session, const std::string& name) {
 Command RevokeTokenCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "revoke",
-          .help = "Make a token invalid for good. Watches, logs and workers that use it are cut off within seconds",
+          .help =
+              "Make a token invalid for good. Open connections with the token, such as those of job watch and of "
+              "workers, end within seconds",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "name",
                          .value = name.get(),

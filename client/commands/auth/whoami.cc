@@ -44,7 +44,7 @@ std::string CallerText(const v1::Caller& caller) {
 // Returns the error for a caller without a name, for a command that prints only the name.
 absl::Status NoName() {
   return absl::FailedPreconditionError(
-      "you have no name for this server, because you sent no token and no certificate; to see your roles: ampctl auth "
+      "you have no name on this server, because you sent no token and no certificate; to see your roles: ampctl auth "
       "whoami");
 }
 
@@ -66,7 +66,7 @@ int ShowCaller(Session* session) {
 
 Command WhoAmICommand() {
   return {.name = "whoami",
-          .help = "Show your name and roles on the server. A server without access control knows you by no name",
+          .help = "Show your name and roles on the server. On a server without access control, you have no name",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .run = ShowCaller};
 }

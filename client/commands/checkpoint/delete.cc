@@ -30,7 +30,7 @@ absl::Status NameOne(CheckpointName* name) {
   return name->step.has_value() || name->best || text != name->job
              ? absl::OkStatus()
              : absl::InvalidArgumentError(absl::StrCat("name the step of the checkpoint: ampctl checkpoint delete ",
-                                                       name->job, "@STEP; its steps: ampctl checkpoint list ",
+                                                       name->job, "@STEP; to list the steps: ampctl checkpoint list ",
                                                        name->job));
 }
 

@@ -82,8 +82,8 @@ Command DownloadCheckpointCommand() {
       .arguments = {{.name = "target",
                      .value = &options->checkpoint,
                      .text = "JOB[@STEP|@best|@newest]",
-                     .help = "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss). JOB is the "
-                             "id or name of a job, or at least the first 5 characters of its id",
+                     .help = "JOB@400 (step 400), JOB@best (lowest evaluation loss), or only JOB or JOB@newest "
+                             "(newest). JOB is the id or name of a job, or at least the first 5 characters of its id",
                      .required = true,
                      .suggest = SuggestJobIds},
                     {.name = "folder",

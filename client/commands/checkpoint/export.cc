@@ -170,8 +170,8 @@ Command ExportCheckpointCommand() {
   folder.text = "JOB[@STEP|@best|@newest]|FOLDER";
   folder.suggest = SuggestBoth(SuggestFiles, SuggestJobIds);
   folder.help =
-      "JOB or JOB@newest, JOB@400 (step 400) or JOB@best (lowest evaluation loss), where JOB is the id or name of a "
-      "job, or at least the first 5 characters of its id; or the folder of a checkpoint on this machine";
+      "Folder of a checkpoint on this machine; or JOB@400 (step 400), JOB@best (lowest evaluation loss), or only JOB "
+      "or JOB@newest (newest). JOB is the id or name of a job, or at least the first 5 characters of its id";
   return {.name = "export",
           .help = "Write a checkpoint's model to a safetensors file",
           .examples = "  ampctl checkpoint export JOB@best clothes.safetensors",

@@ -82,8 +82,7 @@ Command VerifyCheckpointCommand() {
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .arguments = {{.name = "--recorded",
                          .value = &options->recorded,
-                         .help = "Also ask the server whether this is the checkpoint that it has recorded for the job "
-                                 "and step that the folder's manifest names"},
+                         .help = "Also compare the checkpoint with the server's record of it"},
                         CheckpointFolderPath(&options->folder)},
           .run = [options](Session* session) { return VerifyCheckpoint(session, *options); }};
 }

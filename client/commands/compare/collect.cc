@@ -90,8 +90,9 @@ absl::Status CheckBaseline(const std::string& baseline, const std::vector<Policy
   }
   return baseline.empty() || std::find(names.begin(), names.end(), baseline) != names.end()
              ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat("--baseline: no policy is named '", baseline, "'; there is ",
-                                                       absl::StrJoin(names, ", "), MeantWord(baseline, names)));
+             : absl::InvalidArgumentError(absl::StrCat("--baseline: no policy is named '", baseline,
+                                                       "'; the policies are ", absl::StrJoin(names, ", "),
+                                                       MeantWord(baseline, names)));
 }
 
 // Whether the name of the job's policy may still change.

@@ -55,7 +55,7 @@ std::string ProblemIn(const CompareOptions& options) {
   const bool submits = !submit.policies.file.empty();
   if (submits && !options.ids.empty() && std::all_of(options.ids.begin(), options.ids.end(), precision::IsPresetName)) {
     const bool has_own = submit.policies.policies != kDefaultPolicies;
-    return absl::StrCat("the policies are one word, with commas: --policies ",
+    return absl::StrCat("write the policies as one word, separated by commas: --policies ",
                         has_own ? submit.policies.policies + "," : "", absl::StrJoin(options.ids, ","));
   }
   if ((submits ? 1 : 0) + (options.label.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1) != 1) {
@@ -257,7 +257,8 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "--baseline",
         .value = &options->baseline,
         .text = "POLICY",
-        .help = "Policy with which the others are compared (default: fp32, or else the first that succeeded)"},
+        .help =
+            "Policy with which the others are compared (default: fp32 if it succeeded, or else the first that did)"},
        rate("--price", &options->rates.price_per_device_hour,
             "Price of one device for one hour, in any currency (default: no price)"),
        rate("--energy-price", &options->rates.price_per_kwh,

@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<std::string>> ParsePolicies(const std::string& text) 
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::string policy(absl::StripAsciiWhitespace(part));
     if (policy.empty()) {
-      return absl::InvalidArgumentError("a policy has no name; write a list such as fp32,bf16");
+      return absl::InvalidArgumentError("a name in the list is empty; write a list such as fp32,bf16");
     }
     if (policy != kFilePolicy && !precision::IsPresetName(policy)) {
       const std::string preset = NearestPreset(policy);

@@ -133,8 +133,8 @@ OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOp
   JobClient* const client = *session->Client();
   if (HasOwnPolicy(job.spec) &&
       std::find(job.policies.begin(), job.policies.end(), kFilePolicy) == job.policies.end()) {
-    session->Note(absl::StrCat("each policy replaces the whole precision of ", Printable(job.submitted.source),
-                               "; to compare that precision too, add 'file' to --policies"));
+    session->Note(absl::StrCat("each policy replaces all precision settings of ", Printable(job.submitted.source),
+                               "; to compare these settings too, add 'file' to --policies"));
   }
   if (const absl::Status pinned = PinToOnePlace(session, client, &job.spec); !pinned.ok()) {
     return session->Fail(pinned);

@@ -40,17 +40,18 @@ int RemoveContext(Session* session, const std::string& name) {
 
 Command RemoveContextCommand() {
   const auto name = std::make_shared<std::string>();
-  return {
-      .name = "remove",
-      .alias = "rm",
-      .help = "Delete the name of a server, and the token that login stored for it. The server itself is not changed",
-      .arguments = {{.name = "name",
-                     .value = name.get(),
-                     .text = "NAME",
-                     .help = "Name of the server, as in ampctl context list",
-                     .required = true,
-                     .suggest = SuggestContexts}},
-      .run = [name](Session* session) { return RemoveContext(session, *name); }};
+  return {.name = "remove",
+          .alias = "rm",
+          .help =
+              "Remove a server from the list of named servers, and delete the token that login stored for it. The "
+              "server itself is not changed",
+          .arguments = {{.name = "name",
+                         .value = name.get(),
+                         .text = "NAME",
+                         .help = "Name of the server, as in ampctl context list",
+                         .required = true,
+                         .suggest = SuggestContexts}},
+          .run = [name](Session* session) { return RemoveContext(session, *name); }};
 }
 
 }  // namespace ampd::client

@@ -32,20 +32,18 @@ std::string Shown(const NamedServer& server) {
 }  // namespace
 
 std::vector<Argument> NamedServerArguments(std::string* name, std::string* address) {
-  return {
-      {.name = "name",
-       .value = name,
-       .text = "NAME",
-       .help = "Your own short name for the server, such as prod",
-       .required = true},
-      {.name = "server",
-       .value = address,
-       .text = "ADDRESS",
-       .help = "Address of the server: HOST:PORT (always with the port, without https://, and an IPv6 address in "
-               "brackets: [::1]:7070), or unix:/PATH of its "
-               "socket. The tenant of --tenant and the paths of the files of --ca, --cert, --key and --token-file are "
-               "stored with it, not the contents of the files",
-       .required = true}};
+  return {{.name = "name",
+           .value = name,
+           .text = "NAME",
+           .help = "Your own short name for the server, such as prod",
+           .required = true},
+          {.name = "server",
+           .value = address,
+           .text = "ADDRESS",
+           .help = "Address of the server: HOST:PORT (the port is required; no https://; an IPv6 address in brackets: "
+                   "[::1]:7070), or unix:/PATH of its socket. Also stored: the value of --tenant, and the paths (not "
+                   "the contents) of the files given with --ca, --cert, --key and --token-file",
+           .required = true}};
 }
 
 void MakeAbsolute(NamedServer* server) {
@@ -75,7 +73,7 @@ absl::Status CheckNamedServer(const std::string& name, const NamedServer& server
   for (const ConnectionFileName& file : ConnectionFileNames()) {
     if (file.in(files).find_first_of(" \t\r\n") != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("cannot add the file '", file.in(files), "': its path must have no blanks"));
+          absl::StrCat("cannot add context '", name, "': the path '", file.in(files), "' must have no blanks"));
     }
   }
   return ConnectionTo(server.address, server.files, {.files = {}, .reads_environment = false}).status();
@@ -129,7 +127,7 @@ int SaveContext(Session* session, const std::string& name, const NamedServer& se
   if (contexts->current == name) {
     NoteDefault(*session, *contexts);
   } else {
-    session->Note(absl::StrCat("to use it by default: ampctl context use ", name));
+    session->Note(absl::StrCat("to use this server by default: ampctl context use ", name));
   }
   return kExitOk;
 }

@@ -147,25 +147,23 @@ int InspectData(Session* session, const InspectDataOptions& options) {
 
 Command InspectDataCommand() {
   const auto options = std::make_shared<InspectDataOptions>();
-  return {
-      .name = "inspect",
-      .help = "Show what is in a data set file on this machine, and its problems",
-      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-      .arguments =
-          {{.name = "path",
-            .value = &options->path,
-            .text = "FILE",
-            .help = "Data file: IDX (MNIST), CIFAR, .npz or .npy, safetensors, tokens (of llm.c or nanoGPT) or JSON "
-                    "lines; the content shows which",
-            .required = true,
-            .suggest = SuggestFiles,
-            .is_path = true},
-           {.name = "--format",
-            .value = &options->format,
-            .text = "FORMAT",
-            .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
-            .choices = {"llm_c", "uint16", "uint32"}}},
-      .run = [options](Session* session) { return InspectData(session, *options); }};
+  return {.name = "inspect",
+          .help = "Show what is in a data set file on this machine, and its problems",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {{.name = "path",
+                         .value = &options->path,
+                         .text = "FILE",
+                         .help = "Data file: IDX (MNIST), CIFAR, .npz or .npy, safetensors, tokens (of llm.c or "
+                                 "nanoGPT) or JSON lines; the format is detected from the content",
+                         .required = true,
+                         .suggest = SuggestFiles,
+                         .is_path = true},
+                        {.name = "--format",
+                         .value = &options->format,
+                         .text = "FORMAT",
+                         .help = "Format of a token file: llm_c, uint16 or uint32 (default: detected from the content)",
+                         .choices = {"llm_c", "uint16", "uint32"}}},
+          .run = [options](Session* session) { return InspectData(session, *options); }};
 }
 
 }  // namespace ampd::client

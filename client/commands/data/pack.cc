@@ -151,7 +151,7 @@ Command PackDataCommand() {
                         {.name = "--grey", .value = &options->grey, .help = "Write one grey channel instead of three"},
                         {.name = "--stretch",
                          .value = &options->stretch,
-                         .help = "Resize the whole picture, distorting it, instead of cutting out its middle"},
+                         .help = "Stretch the whole picture to the size, instead of cropping it to its middle"},
                         Force(&options->replace)},
           .run = [options](Session* session) { return PackImages(session, *options); }};
 }

@@ -224,9 +224,8 @@ absl::Status CheckFiles(const TokenizeOptions& options) {
   std::error_code error;
   const bool is_empty = std::filesystem::is_regular_file(options.text, error) &&
                         std::filesystem::file_size(options.text, error) == 0 && !error;
-  return is_empty
-             ? absl::InvalidArgumentError(absl::StrCat(options.text, " is empty; there is no text to write tokens of"))
-             : absl::OkStatus();
+  return is_empty ? absl::InvalidArgumentError(absl::StrCat(options.text, " is empty; there is no text to tokenize"))
+                  : absl::OkStatus();
 }
 
 // Turns a text on this machine into a file of tokens, without a server.

@@ -45,7 +45,7 @@ int Init(Session* session, const InitOptions& options) {
   const std::vector<std::string> models = TemplateModels();
   if (std::find(models.begin(), models.end(), options.file) != models.end()) {
     return session->Fail(absl::InvalidArgumentError(absl::StrCat(
-        options.file, " is read as the name of the file to write; for a job with this model: ampctl init --model ",
+        options.file, " is taken as the name of the file to write; for a job with this model: ampctl init --model ",
         options.file, "; for a file with this name: ampctl init ./", options.file)));
   }
   if (options.file == "-") {

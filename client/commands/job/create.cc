@@ -20,7 +20,7 @@ std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
     case v1::PendingReason::INSUFFICIENT_MEMORY:
       return "lower resources.memory_bytes in the job file, or start a worker with more memory";
     case v1::PendingReason::CAPABILITY_TOO_LOW:
-      return "submit it with a precision that a worker has: --set precision.preset=auto";
+      return "submit the job with a precision that a worker supports: --set precision.preset=auto";
     case v1::PendingReason::WORKER_UNAVAILABLE:
     case v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER:
       return "see the workers: ampctl worker list";
@@ -38,7 +38,7 @@ std::string ReasonAndAdvice(const v1::Pending& pending, const std::string& id) {
 std::string CheckRequestId(const std::string& text) {
   constexpr size_t kMaxBytes = 128;  // The server's limit, in server/coordinator/create_job.cc.
   return text.empty()              ? "the value must not be empty"
-         : text.size() > kMaxBytes ? absl::StrCat("the value has ", text.size(), " bytes; at most ", kMaxBytes)
+         : text.size() > kMaxBytes ? absl::StrCat("the value has ", text.size(), " bytes; the limit is ", kMaxBytes)
                                    : "";
 }
 

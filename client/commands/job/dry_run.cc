@@ -150,7 +150,7 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   }
   const std::string heading = absl::StrCat("Peak memory of a step, and the largest batch ",
                                            estimate->memory_bytes() == 0
-                                               ? "for the smallest and for the largest device that can run the job"
+                                               ? "on the smallest and on the largest suitable device"
                                                : absl::StrCat("that fits into ", FormatBytes(estimate->memory_bytes())),
                                            ":");
   PrintLines(heading, "# ");

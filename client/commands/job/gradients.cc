@@ -131,21 +131,20 @@ int Gradients(Session* session, const GradientsOptions& options) {
 
 Command GradientsOfJobCommand() {
   const auto options = std::make_shared<GradientsOptions>();
-  return {
-      .name = "gradients",
-      .help =
-          "Show how the gradients of a running job fit into their number format: how many are zero, too small for it, "
-          "or not finite",
-      .examples =
-          "  ampctl job gradients ID\n"
-          "  ampctl job gradients ID -o json | jq '.gradients.suggestedScale'",
-      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-      .arguments = {JobId(&options->id),
-                    {.name = "--timeout",
-                     .value = &options->timeout,
-                     .text = "DURATION",
-                     .help = "Give up after this time, with exit code 7 (default 1m)"}},
-      .run = [options](Session* session) { return Gradients(session, *options); }};
+  return {.name = "gradients",
+          .help =
+              "Show how well the gradients of a running job fit their number format: how many are zero, too small for "
+              "full precision, or not finite",
+          .examples =
+              "  ampctl job gradients ID\n"
+              "  ampctl job gradients ID -o json | jq '.gradients.suggestedScale'",
+          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--timeout",
+                         .value = &options->timeout,
+                         .text = "DURATION",
+                         .help = "Give up after this time, with exit code 7 (default 1m)"}},
+          .run = [options](Session* session) { return Gradients(session, *options); }};
 }
 
 }  // namespace ampd::client

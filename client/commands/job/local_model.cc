@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr char kModelPath[] = "model.exported.path";
 constexpr char kOtherArchive[] =
-    "is a ZIP archive that torch.export did not write; torch.save writes no .pt2 file, but ampd.export and "
-    "torch.export.save do";
+    "is a ZIP archive, but torch.export did not write it; use ampd.export or torch.export.save, not torch.save";
 
 bool IsLocal(const std::string& path) {
   return absl::StartsWith(path, "./") || absl::StartsWith(path, "../") || absl::StartsWith(path, "/");

@@ -171,8 +171,8 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
   }
   if (from_file.predict().format() == PredictSpec::NPZ) {
     return absl::InvalidArgumentError(
-        "predictions of the format NPZ are several files, so FILE can't be given; leave FILE out, and then: ampctl "
-        "artifact list --job ID");
+        "predictions in the format NPZ are several files, so OUTPUT can't be given; leave OUTPUT out, and list the "
+        "files later: ampctl artifact list --job ID");
   }
   if (options.output == "-") {
     return CheckContentToStdout(session);
@@ -234,7 +234,7 @@ Command PredictJobCommand() {
   Argument data = JobFilePath(&options->file, true);
   data.help =
       "YAML file with the input data under data.predict, and without a model. Its other fields replace those of the "
-      "trained job. - stands for standard input";
+      "trained job. For standard input, give -";
   Argument overrides = SpecOverrides(&options->overrides);
   overrides.help = "Override a field of the file, for example predict.format=NPZ; repeatable";
   return {.name = "predict",

@@ -79,7 +79,7 @@ absl::Status CheckFile(const Session& session, const ProfileOptions& options) {
   }
   if (std::all_of(options.file.begin(), options.file.end(), absl::ascii_isdigit)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", options.file, "' is read as the name of the file to write; did you mean --steps ",
+        absl::StrCat("'", options.file, "' is taken as the name of the file to write; did you mean --steps ",
                      options.file, "? For a file with this name, write ./", options.file));
   }
   AMPD_RETURN_IF_ERROR(CheckEnding(options.file, {".json.gz", "gzipped JSON"}, {".json", ".txt", ".html"}));

@@ -44,7 +44,7 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   std::vector<std::string> notes;
   for (const Replacement& replacement : file.replaced) {
     notes.push_back(absl::StrCat(replacement.by, " replaced ", replacement.path, " of ", replacement.mark.ToString(),
-                                 "; the rest of the file is as it was"));
+                                 "; the other fields of the file still apply"));
   }
   return notes;
 }

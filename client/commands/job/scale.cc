@@ -60,25 +60,24 @@ int SetScale(Session* session, const ScaleOptions& options) {
 
 Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
-  return {
-      .name = "scale",
-      .help =
-          "Set the loss scale of a job that has not ended, or how fast it grows, from the job's next step on: needs "
-          "--set-scale, --growth-interval or both",
-      .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
-      .formats = AllFormatsBut({OutputFormat::kWide}),
-      .arguments = {JobId(&options->id),
-                    {.name = "--set-scale",
-                     .value = &options->scale,
-                     .text = "X",
-                     .help = "Set the loss scale to X from the next step on; a new growth interval begins there",
-                     .check = CheckPositive},
-                    {.name = "--growth-interval",
-                     .value = &options->growth_interval,
-                     .text = "N",
-                     .help = "Let the loss scale grow after N steps in a row without an overflow",
-                     .check = CheckPositiveCount}},
-      .run = [options](Session* session) { return SetScale(session, *options); }};
+  return {.name = "scale",
+          .help =
+              "Set the loss scale of a job that has not ended, or its growth interval, from the next step on. Needs "
+              "--set-scale, --growth-interval or both",
+          .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {JobId(&options->id),
+                        {.name = "--set-scale",
+                         .value = &options->scale,
+                         .text = "X",
+                         .help = "Set the loss scale to X at the next step, and restart the growth interval",
+                         .check = CheckPositive},
+                        {.name = "--growth-interval",
+                         .value = &options->growth_interval,
+                         .text = "N",
+                         .help = "Let the loss scale grow after N steps in a row without an overflow",
+                         .check = CheckPositiveCount}},
+          .run = [options](Session* session) { return SetScale(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -58,7 +58,7 @@ v1::Job::State StateIn(const v1::WatchJobResponse& message, v1::Job::State befor
 absl::Status NeverReached(const v1::Job& job, const std::string& state) {
   return Error(
       absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
-      absl::StrCat("job ", job.id(), " ended as ", v1::Job::State_Name(job.state()), " and was never seen ", state));
+      absl::StrCat("job ", job.id(), " ended as ", v1::Job::State_Name(job.state()), " before ampctl saw it ", state));
 }
 
 // Prints why a job failed, unless the output format prints the whole job.
@@ -178,9 +178,9 @@ Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
           .help =
-              "Wait until each of the jobs ID... has ended, or has reached a state. The exit code is 0 if all of them "
-              "succeeded. Otherwise the first of them, in the order of the command line, that did not succeed decides: "
-              "1 if it failed, 6 if it was cancelled",
+              "Wait until all jobs ID... have ended, or have reached a state. The exit code is 0 if all succeeded. "
+              "Otherwise it depends on the first job on the command line that did not succeed: 1 if that job failed, 6 "
+              "if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",

@@ -99,32 +99,35 @@ int ShowPolicy(Session* session, const PolicyOptions& options) {
 
 Command ShowPolicyCommand() {
   const auto options = std::make_shared<PolicyOptions>();
-  return {.name = "show",
-          .help = "Show what a policy does to each parameter and op of a model",
-          .examples =
-              "  ampctl policy show bf16\n"
-              "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
-              "  ampctl policy show -f job.yaml -o json | jq '.parameters'",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {{.name = "preset",
-                         .value = &options->preset,
-                         .text = "[PRESET]",
-                         .help = "Preset, by its name in ampctl policy list (default, only with -f: the file's preset)",
-                         .check = CheckPreset,
-                         .suggest = SuggestWords(precision::PresetNames())},
-                        {.name = "--model",
-                         .value = &options->model,
-                         .text = "MODEL",
-                         .help = "Model, by its name in job files (default: the job file's model; lenet without -f)",
-                         .choices = {"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}},
-                        {.name = "-f,--file",
-                         .value = &options->file,
-                         .text = "FILE",
-                         .help = "Job file with model, precision rules and optimizer (- for standard input)",
-                         .suggest = SuggestFiles,
-                         .is_path = true},
-                        ExampleDeviceKind(&options->device)},
-          .run = [options](Session* session) { return ShowPolicy(session, *options); }};
+  return {
+      .name = "show",
+      .help = "Show what a policy does to each parameter and op of a model",
+      .examples =
+          "  ampctl policy show bf16\n"
+          "  ampctl policy show torch-amp-fp16 --model mlp --device cpu\n"
+          "  ampctl policy show -f job.yaml -o json | jq '.parameters'",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments =
+          {{.name = "preset",
+            .value = &options->preset,
+            .text = "[PRESET]",
+            .help =
+                "Preset, by its name in ampctl policy list. With -f it may be left out (default: the file's preset)",
+            .check = CheckPreset,
+            .suggest = SuggestWords(precision::PresetNames())},
+           {.name = "--model",
+            .value = &options->model,
+            .text = "MODEL",
+            .help = "Model, by its name in job files (default: the job file's model; lenet without -f)",
+            .choices = {"lenet", "mlp", "resnet", "efficientnet_b0", "gpt2", "bert_classifier", "dcgan"}},
+           {.name = "-f,--file",
+            .value = &options->file,
+            .text = "FILE",
+            .help = "Job file with model, precision rules and optimizer (- for standard input)",
+            .suggest = SuggestFiles,
+            .is_path = true},
+           ExampleDeviceKind(&options->device)},
+      .run = [options](Session* session) { return ShowPolicy(session, *options); }};
 }
 
 }  // namespace ampd::client

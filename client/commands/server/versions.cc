@@ -49,13 +49,13 @@ std::vector<std::string> VersionWarnings(const std::string& server_version, cons
   }
   const std::string server = Printable(server_version);
   if (!WorkTogether(Version(), server_version)) {
-    warnings.push_back(absl::StrCat("ampctl ", Version(), " is more than one minor version from the server's ", server,
-                                    "; use an ampctl of the server's version"));
+    warnings.push_back(absl::StrCat("ampctl ", Version(), " is more than one minor version away from the server's ",
+                                    server, "; use an ampctl of the server's version"));
   }
   for (const auto& [version, names] : ByVersion(workers)) {
     if (!WorkTogether(version, server_version)) {
       warnings.push_back(absl::StrCat(Listed(names), names.size() == 1 ? " has" : " have", " ampd ", Printable(version),
-                                      ", more than one minor version from the server's ", server,
+                                      ", more than one minor version away from the server's ", server,
                                       "; upgrade the older one"));
     }
   }

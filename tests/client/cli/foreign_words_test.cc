@@ -153,8 +153,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"apply -f t.yaml --dry-run=server",
        "error: ampctl has no command 'apply'; to submit a job: ampctl job submit -f t.yaml --dry-run\n"},
       {"scale job x --replicas=2",
-       "error: ampctl has no command 'scale'; a job runs on one device of one worker; to train more at once, submit "
-       "more jobs\n"},
+       "error: ampctl has no command 'scale'; a job runs on one device of one worker; to use several devices, submit "
+       "several jobs\n"},
       {"explain job",
        "error: ampctl has no command 'explain'; to see the fields of a job file: ampctl help job-file\n"},
       {"explain job x", "error: ampctl has no command 'explain'; to see why a job waits: ampctl job explain x\n"},
@@ -215,26 +215,27 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "lenet\n"},
       {"run list --branch main --event push --created 2026-01-01",
        "error: ampctl has no command 'run'; to list jobs: ampctl job list; --branch and --event are left out: ampd "
-       "knows no branches, commits or events; --created is left out: lists have no filter by time; -o json has the "
+       "knows no branches, commits or triggers; --created is left out: lists have no filter by time; -o json has the "
        "times of each job\n"},
       {"sbatch -N 2 -n 8 job.yaml",
        "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml; -N and -n are left out: "
        "a job runs on one device of one worker\n"},
       {"sbatch --array=0-3 job.yaml",
-       "error: ampctl has no command 'sbatch'; to train one job under several policies (there are no job arrays): "
-       "ampctl compare -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to train one job under several precision policies (there are no job "
+       "arrays): ampctl compare -f job.yaml\n"},
       {"sbatch -a 0-3 job.yaml",
-       "error: ampctl has no command 'sbatch'; to train one job under several policies (there are no job arrays): "
-       "ampctl compare -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to train one job under several precision policies (there are no job "
+       "arrays): ampctl compare -f job.yaml\n"},
       {"qsub -hold_jid 5 job.yaml",
-       "error: ampctl has no command 'qsub'; to submit a job after another has ended, first wait for that one with "
-       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'qsub'; to submit a job after the job ID has ended, first run ampctl job wait ID "
+       "(a job can't wait for another): ampctl job submit -f job.yaml\n"},
       {"sbatch -d afterok:5 job.yaml",
-       "error: ampctl has no command 'sbatch'; to submit a job after another has ended, first wait for that one with "
-       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to submit a job after the job ID has ended, first run ampctl job wait "
+       "ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
       {"scontrol update NodeName=w1 State=DRAIN Reason=fix",
        "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs write a checkpoint, and "
-       "continue on other workers): ampctl worker drain w1; Reason is left out: a drained worker has no reason\n"},
+       "continue on other workers): ampctl worker drain w1; Reason is left out: ampd stores no reason why a worker is "
+       "drained\n"},
       {"create job test --image=busybox",
        "error: ampctl has no command 'create'; jobs have no container images: a job file names a model and data "
        "(ampctl "
@@ -283,9 +284,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job retry has no option '--set'\n  a retry continues the same job; to change a field: ampctl job "
        "submit -f FILE --set PATH=VALUE\n  try: ampctl job retry --help\n"},
       {"-vv job list",
-       "error: ampctl job list has no option '-v'\n  leave this option out: no command prints more with it; to see the "
-       "version: "
-       "ampctl version\n  try: ampctl job list --help\n"},
+       "error: ampctl job list has no option '-v'\n  leave this option out: ampctl has no verbose output; to see the "
+       "version: ampctl version\n  try: ampctl job list --help\n"},
       {"cancel x y", "error: ampctl has no command 'cancel'; to cancel a job: ampctl job cancel x y\n"},
       {"show x y", "error: ampctl has no command 'show'; for each of them: ampctl job show x && ampctl job show y\n"},
       {"diff x y", "error: ampctl has no command 'diff'; to compare jobs that have ended: ampctl compare x y\n"},
@@ -515,7 +515,8 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"job logs x --since @1700000000", "write 2023-11-14T22:13:20Z\n"},
       {"audit --since 1700000000", "is a Unix time; write how old the oldest entry may be, such as 30m or 7d\n"},
       {"estimate --policies bf16 fp16 -f job.yaml", "did you mean '--policies bf16,fp16'?\n"},
-      {"compare -f job.yaml --policies bf16 fp16", "the policies are one word, with commas: --policies bf16,fp16\n"},
+      {"compare -f job.yaml --policies bf16 fp16",
+       "write the policies as one word, separated by commas: --policies bf16,fp16\n"},
       {"model inspect net.pt2 --preset bf16,fp16",
        "--preset: takes one value each time; write --preset bf16 --preset fp16\n"},
       {"model inspect net.pt2 --preset bf16,fp61", "'bf16,fp61' is not one of "},
@@ -538,7 +539,8 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"job submit -f job.yaml --gpus 2", "a job runs on one device of one worker"},
       {"job submit -f job.yaml -n y", "did you mean '--name y'?\n"},
       {"job submit -f job.yaml -w", "did you mean '--follow'?\n"},
-      {"job submit train.py", "ampd trains from job files, not scripts; to write one to start from: ampctl init\n"},
+      {"job submit train.py",
+       "ampd trains from job files, not scripts; to write a job file to start from: ampctl init\n"},
       {"job list x", "to show a job: ampctl job show x\n"},
       {"job list -A", "ampctl job list --tenant '*'\n"},
       {"job cancel --filter state=queued", "ampctl job list -q --filter state=queued | xargs -r ampctl job cancel\n"},

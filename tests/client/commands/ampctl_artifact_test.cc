@@ -161,7 +161,7 @@ TEST_F(AmpctlArtifact, AnExistingFile_IsNotReplaced) {
   Write("back", "mine");
   const Result result = Run("artifact download " + digest_ + " back");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("back exists; name another file, or replace it with --force"));
+  EXPECT_THAT(result.err, HasSubstr("back already exists; write to another file, or use --force to replace this one"));
   EXPECT_EQ(Read("back"), "mine");
 }
 
@@ -210,7 +210,7 @@ TEST_F(AmpctlArtifact, AFileThatIsNoModel_IsNotUploadedByASubmit) {
   Write("large.pt2", "PK\x03\x04" + content_ + "net/archive_format");
   const std::pair<const char*, const char*> cases[] = {
       {"text.pt2", "text.pt2 is not a .pt2 file (torch.export writes a ZIP archive); nothing was uploaded\n"},
-      {"weights.pt2", "weights.pt2 is a ZIP archive that torch.export did not write; "}};
+      {"weights.pt2", "weights.pt2 is a ZIP archive, but torch.export did not write it; "}};
   for (const auto& [name, words] : cases) {
     Write("job.yaml", absl::StrCat("name: x\nmodel: {exported: {path: ./", name, "}}\ndata: {batch_size: 4}\n"));
     for (const char* command : {"job submit -f job.yaml", "job submit -f job.yaml --dry-run", "estimate -f job.yaml"}) {

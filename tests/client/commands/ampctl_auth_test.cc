@@ -252,7 +252,7 @@ TEST_F(AmpctlAuth, WithoutANameForTheCaller_WhoamiSaysSo) {
     const Result result = Run(command);
     EXPECT_EQ(result.exit_code, 1) << command;
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr("you have no name for this server"));
+    EXPECT_THAT(result.err, HasSubstr("you have no name on this server"));
   }
 }
 
@@ -265,9 +265,9 @@ TEST_F(AmpctlAuth, QuietAudit_PrintsTheTableWithoutHints) {
 TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {
   const Result table = Run("audit --limit 7 --since 1h --caller 'token:*' -o wide");
   EXPECT_EQ(table.exit_code, 0) << table.err;
-  EXPECT_THAT(table.out, AllOf(HasSubstr("token:ci  CancelJob  j-aaaa  NOT_YOUR_JOB  "
-                                         "(3 failed calls before it were not logged)"),
-                               HasSubstr("10.0.0.7")));
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("token:ci  CancelJob  j-aaaa  NOT_YOUR_JOB  (3 earlier failed calls were not logged)"),
+                    HasSubstr("10.0.0.7")));
   const v1::ListAuditEntriesRequest request = fake_.auth.last_audit();
   EXPECT_EQ(request.limit(), 7);
   EXPECT_EQ(request.caller(), "token:*");

@@ -73,7 +73,7 @@ TEST_F(AmpctlCheckpointDownload, AStepInPlaceOfTheFolder_IsRefused) {
   const Result folder = Run("checkpoint download clothes 20");
   EXPECT_EQ(folder.exit_code, 2);
   EXPECT_THAT(folder.err,
-              HasSubstr("for the checkpoint of step 20: ampctl checkpoint download clothes@20; for a file"));
+              HasSubstr("to get the checkpoint of step 20: ampctl checkpoint download clothes@20; to write to a file"));
   EXPECT_FALSE(fs::exists(folder_ + "/20"));
   EXPECT_EQ(Run("checkpoint download clothes ./20").exit_code, 0);
   EXPECT_THAT(Run("checkpoint export clothes@best 20").err, HasSubstr("ampctl checkpoint export clothes@20"));

@@ -173,7 +173,7 @@ TEST_F(AmpctlCheckpoint, AnExportedModel_HasTheTensorsAndTheMetadataThatTransfor
   EXPECT_EQ(file->data, std::string(8, 'b') + std::string(24, 'w'));
   const Result again = Run("checkpoint export ck out.safetensors");
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("out.safetensors exists; name another file"));
+  EXPECT_THAT(again.err, HasSubstr("out.safetensors already exists; write to another file"));
   EXPECT_EQ(Run("checkpoint export --force --averages ck out.safetensors").exit_code, 0);
   EXPECT_THAT(Slurp("out.safetensors"), EndsWith(std::string(8, 'b') + std::string(24, 'a')));
 }

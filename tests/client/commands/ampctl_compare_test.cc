@@ -56,7 +56,7 @@ TEST_F(AmpctlCompare, AJobThatIsGivenTwice_IsRefused) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("job j-fp320 is given twice; name each job once"));
   EXPECT_THAT(Run("compare j-fp320 j-bf160 --baseline FP32").err,
-              HasSubstr("there is fp32, bf16; did you mean 'fp32'?"));
+              HasSubstr("the policies are fp32, bf16; did you mean 'fp32'?"));
 }
 
 TEST_F(AmpctlCompare, SaysWhichJobsItWaitsFor) {
@@ -71,7 +71,7 @@ TEST_F(AmpctlCompare, ABaselineThatNoJobHas_IsRefusedBeforeTheWait) {
   PutFinished("", v1::Job::RUNNING);
   const Result result = Run("compare j-fp320 j-bf160 --baseline fp8");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, StartsWith("error: --baseline: no policy is named 'fp8'; there is fp32, bf16"));
+  EXPECT_THAT(result.err, StartsWith("error: --baseline: no policy is named 'fp8'; the policies are fp32, bf16"));
 }
 
 TEST_F(AmpctlCompare, TheCommandForTheVerdict_HasTheOptionsOfThisOne) {
@@ -122,7 +122,7 @@ TEST_F(AmpctlCompare, ThePolicyFile_IsTheJobFilesOwnPrecision) {
   fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
   const Result replaced = Run("compare -f job.yaml --policies fp32,fp16");
   EXPECT_FALSE(fake_.jobs.Specs().back().precision().allow_unsafe());
-  EXPECT_THAT(replaced.err, HasSubstr("each policy replaces the whole precision of job.yaml"));
+  EXPECT_THAT(replaced.err, HasSubstr("each policy replaces all precision settings of job.yaml"));
   const Result kept = Run("compare -f job.yaml --policies fp32,file");
   EXPECT_TRUE(fake_.jobs.Specs().back().precision().allow_unsafe());
   EXPECT_EQ(fake_.jobs.Specs().back().labels().at("compare-policy"), "file");
@@ -189,7 +189,8 @@ TEST_F(AmpctlCompare, TheHtmlFile_IsWrittenButNeverReplacesAFileUnasked) {
   Write("report.html", "mine");
   const Result refused = Run(command);
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("report.html exists; name another file, or replace it with --force"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("report.html already exists; write to another file, or use --force to replace this one"));
   EXPECT_EQ(*ReadFile(folder_ + "/report.html", 1 << 24), "mine");
   EXPECT_EQ(Run(command + " --force").exit_code, 0);
   EXPECT_THAT(*ReadFile(folder_ + "/report.html", 1 << 24), StartsWith("<!DOCTYPE html>"));
@@ -221,9 +222,9 @@ TEST_F(AmpctlCompare, WrongUsage_IsRefusedWithWhatToDo) {
       {"-f job.yaml --policies fp32", "a comparison needs at least two policies"},
       {"-f job.yaml --policies fp32,bf61", "there is no preset 'bf61'; did you mean 'bf16'?"},
       {"-f job.yaml --policies fp32,fp32", "the policy 'fp32' is listed twice"},
-      {"-f job.yaml --policies fp32,,bf16", "a policy has no name"},
+      {"-f job.yaml --policies fp32,,bf16", "a name in the list is empty"},
       {"-f job.yaml --baseline bf61", "--baseline: 'bf61' is not one of the --policies fp32,bf16,fp16"},
-      {"j-fp320 j-bf160 --baseline fp16", "--baseline: no policy is named 'fp16'; there is fp32, bf16"},
+      {"j-fp320 j-bf160 --baseline fp16", "--baseline: no policy is named 'fp16'; the policies are fp32, bf16"},
       {"-f job.yaml --repeats 0", "'0' is not a whole number of at least 1"},
       {"-f job.yaml --repeats 100", "3 policies with 100 repeats are 300 jobs; at most 200 can be compared"},
       {"-f job.yaml --price -1", "'-1' is not a number above 0"},

@@ -183,9 +183,10 @@ TEST_F(AmpctlContexts, AProjectsContextThatCannotBeRead_IsAnErrorAndNotIgnored) 
 TEST_F(AmpctlContexts, EveryChange_SaysWhatItDid) {
   const std::string none = "AMPD_NONE=1";
   EXPECT_EQ(Run("context add lab h:1", none).err, "commands now use context lab by default: h:1\n");
-  EXPECT_EQ(Run("context add home h:2", none).err, "to use it by default: ampctl context use home\n");
-  EXPECT_EQ(Run("context add home h:3", none).err,
-            "replaced context home: it was h:2 and is now h:3\nto use it by default: ampctl context use home\n");
+  EXPECT_EQ(Run("context add home h:2", none).err, "to use this server by default: ampctl context use home\n");
+  EXPECT_EQ(
+      Run("context add home h:3", none).err,
+      "replaced context home: it was h:2 and is now h:3\nto use this server by default: ampctl context use home\n");
   EXPECT_EQ(Run("context use home", none).err, "commands now use context home by default: h:3\n");
   EXPECT_EQ(Run("context use home -q", none).err, "");
 }
@@ -195,8 +196,7 @@ TEST_F(AmpctlContexts, ADefaultThatIsNotUsedHere_IsWarnedOf) {
   std::filesystem::create_directories(folder_ + "/.ampd");
   Write(".ampd/context", "h:9\n");
   const std::string warning =
-      "warning: in this shell, commands still use h:9, because .ampd/context takes precedence (see: ampctl context "
-      "show)\n";
+      "warning: here, commands still use h:9, because .ampd/context takes precedence (see: ampctl context show)\n";
   EXPECT_THAT(Run("context use home", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context add home h:3", "AMPD_NONE=1").err, HasSubstr(warning));
   EXPECT_THAT(Run("context use lab", "AMPD_ADDRESS=h:7").err,
@@ -208,7 +208,7 @@ TEST_F(AmpctlContexts, ARemovedContext_IsNoLongerThere) {
   EXPECT_EQ(Run("context remove home", "AMPD_NONE=1").err, "removed context home: h:2\n");
   EXPECT_EQ(Run("context list -q").out, "lab\n");
   EXPECT_EQ(Run("context rm lab", "AMPD_NONE=1").err,
-            "removed context lab: h:1\nno context is the default now; to choose one: ampctl context use NAME\n");
+            "removed context lab: h:1\nthere is no default context now; to choose one: ampctl context use NAME\n");
   EXPECT_THAT(Run("context show", "AMPD_NONE=1").out, HasSubstr("(from the default)"));
   const Result missing = Run("context remove lab");
   EXPECT_EQ(missing.exit_code, 3);

@@ -201,7 +201,8 @@ TEST_F(AmpctlData, Tokenize_WritesBytesWithoutAVocabulary) {
   EXPECT_THAT(file.arrays(0).shape(), ElementsAre(3));
   const Result again = Run("data tokenize text out.bin", kNoServer);
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("error: out.bin exists; name another file, or replace it with --force"));
+  EXPECT_THAT(again.err,
+              HasSubstr("error: out.bin already exists; write to another file, or use --force to replace this one"));
   EXPECT_EQ(Run("data tokenize text out.bin --force --format uint32 -q", kNoServer).exit_code, 0);
   EXPECT_EQ(std::filesystem::file_size(folder_ + "/out.bin"), 12u);
 }
@@ -271,7 +272,7 @@ TEST_F(AmpctlData, Tokenize_OfAnEmptyText_IsAnError) {
   for (const char* option : {"", " --jsonl"}) {
     const Result result = Run(absl::StrCat("data tokenize text new", option), kNoServer);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_EQ(result.err, "error: text is empty; there is no text to write tokens of\n");
+    EXPECT_EQ(result.err, "error: text is empty; there is no text to tokenize\n");
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/new"));
 }

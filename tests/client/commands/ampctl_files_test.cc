@@ -76,7 +76,8 @@ TEST_F(AmpctlFiles, AFileThatExists_IsReplacedOnlyWithForce) {
     Write("mine", "mine");
     const Result result = Run(command + " mine");
     EXPECT_EQ(result.exit_code, 1) << command;
-    EXPECT_EQ(result.err, "error: mine exists; name another file, or replace it with --force\n") << command;
+    EXPECT_EQ(result.err, "error: mine already exists; write to another file, or use --force to replace this one\n")
+        << command;
     EXPECT_EQ(Slurp("mine"), "mine") << command;
   }
   EXPECT_EQ(Run("init mine --force").exit_code, 0);

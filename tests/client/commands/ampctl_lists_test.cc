@@ -133,7 +133,8 @@ TEST_F(AmpctlLists, AnAmbiguousName_IsRefusedWithTheJobsThatItMayMean) {
   }
   EXPECT_THAT(Run("job show j-aaa").err, HasSubstr("matches more than 2 jobs"));
   EXPECT_EQ(Run("job show j-aaa").exit_code, 2);
-  EXPECT_THAT(Run("job show j-z").err, HasSubstr("the beginning of an id is \"j-\" and 3 or more characters"));
+  EXPECT_THAT(Run("job show j-z").err,
+              HasSubstr("to name a job by the beginning of its id, give \"j-\" and at least 3 more characters"));
   const Result unknown = Run("job show nosuch");
   EXPECT_EQ(unknown.exit_code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("there is no job with the id or the name \"nosuch\"  [JOB_NOT_FOUND]\n  try: list "

@@ -93,9 +93,11 @@ TEST_F(AmpctlLogs, Follow_OfAPausedJob_NamesTheCommandThatResumesIt) {
   Then(v1::Job::CANCELLED, 1);
   const Result result = Run("job logs -f " + id);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("attempt 1 has ended and the job is paused; waiting until it is resumed: ampctl "
-                                    "job resume " +
-                                    id));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "attempt 1 has ended and the job is paused; waiting until it is resumed. To resume it: ampctl job resume " +
+          id));
 }
 
 TEST_F(AmpctlLogs, Follow_OfAJobThatEndsBeforeItStarts_Ends) {

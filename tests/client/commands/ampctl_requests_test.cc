@@ -44,7 +44,7 @@ TEST_F(Ampctl, ARequestIdThatTheServerWouldRefuse_IsAUsageError) {
               HasSubstr("error: --request-id: the value must not be empty\n"));
   const Result too_long = Run("job submit -f job.yaml --request-id " + std::string(129, 'x'));
   EXPECT_EQ(too_long.exit_code, 2);
-  EXPECT_THAT(too_long.err, HasSubstr("error: --request-id: the value has 129 bytes; at most 128\n"));
+  EXPECT_THAT(too_long.err, HasSubstr("error: --request-id: the value has 129 bytes; the limit is 128\n"));
   EXPECT_EQ(Run("job submit -q -f job.yaml --request-id " + std::string(128, 'x')).exit_code, 0);
 }
 

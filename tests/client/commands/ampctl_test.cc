@@ -277,14 +277,14 @@ TEST_F(Ampctl, AWaitForAState_EndsOnceTheJobHasIt) {
   const std::string succeeded = fake_.jobs.Add("n", v1::Job::SUCCEEDED).id();
   const Result never = Run("job wait --for PAUSED " + succeeded);
   EXPECT_EQ(never.exit_code, 1);
-  EXPECT_THAT(never.err, HasSubstr("ended as SUCCEEDED and was never seen PAUSED"));
+  EXPECT_THAT(never.err, HasSubstr("ended as SUCCEEDED before ampctl saw it PAUSED"));
   EXPECT_EQ(Run("job wait --for ENDED " + succeeded).exit_code, 2);
   const std::string running = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   fake_.jobs.script()->hold_watches = true;
   const Result late = Run("job wait --for PAUSED --timeout 100ms " + running);
   fake_.jobs.release.Notify();
   EXPECT_EQ(late.exit_code, 7);
-  EXPECT_THAT(late.err, HasSubstr("was not PAUSED within 100ms; the job continues"));
+  EXPECT_THAT(late.err, HasSubstr("was not PAUSED within 100ms (--timeout); the job continues"));
 }
 
 TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
@@ -377,7 +377,8 @@ TEST_F(Ampctl, AProfile_IsRequestedAndWrittenToOneFile) {
   Write("trace.json.gz", "mine");
   const Result exists = Run("job profile clothes trace.json.gz");
   EXPECT_EQ(exists.exit_code, 1);
-  EXPECT_THAT(exists.err, HasSubstr("trace.json.gz exists; name another file, or replace it with --force"));
+  EXPECT_THAT(exists.err,
+              HasSubstr("trace.json.gz already exists; write to another file, or use --force to replace this one"));
   EXPECT_EQ(fake_.jobs.script()->updates.size(), num_updates);
   const Result number = Run("job profile clothes 10");
   EXPECT_EQ(number.exit_code, 2);
@@ -437,7 +438,7 @@ TEST_F(Ampctl, ABatchThatIsLargerThanTheDataSet_IsNoted) {
 TEST_F(Ampctl, AUrl_IsNoJobFile) {
   const Result result = Run("job submit -f https://example.com/job.yaml");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("ampctl reads no URLs; to submit the file at this one: curl -s "
+  EXPECT_THAT(result.err, HasSubstr("ampctl reads no URLs; to submit the file at this URL: curl -s "
                                     "https://example.com/job.yaml | ampctl job submit -f -\n"));
 }
 
@@ -710,8 +711,7 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   result = Run("job submit -f job.yaml --dry-run -o json");
   EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
-  EXPECT_THAT(result.out,
-              HasSubstr("the largest batch for the smallest and for the largest device that can run the job:\n"));
+  EXPECT_THAT(result.out, HasSubstr("the largest batch on the smallest and on the largest suitable device:\n"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
   EXPECT_THAT(result.err, Not(HasSubstr("no worker that serves now")));
   fake_.jobs.script()->no_worker_fits = true;

@@ -37,15 +37,15 @@ TEST(VersionWarnings, VersionsNextToEachOther_GiveNone) {
 
 TEST(VersionWarnings, NameTheProgramsThatAreTooFarFromTheServer) {
   EXPECT_THAT(VersionWarnings(Newer(2), {}),
-              ElementsAre(absl::StrCat("ampctl ", Version(), " is more than one minor version from the server's ",
+              ElementsAre(absl::StrCat("ampctl ", Version(), " is more than one minor version away from the server's ",
                                        Newer(2), "; use an ampctl of the server's version")));
   EXPECT_THAT(
       VersionWarnings(Newer(0), {Worker("w1", Newer(2)), Worker("w2", Newer(1)), Worker("w3", Newer(2)),
                                  Worker("w4", Newer(3), v1::Worker::LOST), Worker("w5", "of the future\n")}),
-      ElementsAre(absl::StrCat("w1, w3 have ampd ", Newer(2), ", more than one minor version from the server's ",
+      ElementsAre(absl::StrCat("w1, w3 have ampd ", Newer(2), ", more than one minor version away from the server's ",
                                Newer(0), "; upgrade the older one"),
-                  absl::StrCat("w5 has ampd of the future\\n, more than one minor version from the server's ", Newer(0),
-                               "; upgrade the older one")));
+                  absl::StrCat("w5 has ampd of the future\\n, more than one minor version away from the server's ",
+                               Newer(0), "; upgrade the older one")));
 }
 
 TEST(WorkerVersionLines, NameTheWorkersOfEachVersion_TheNewestFirst) {

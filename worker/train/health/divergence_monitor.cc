@@ -186,8 +186,8 @@ void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Findi
   Finding finding =
       Diverged("diverged", Symptom::kHighLoss,
                absl::StrCat("the losses of the last ", kMaxDiverged,
-                            " steps are more than 10 times the median of the losses before them, ", median,
-                            ", and higher than the largest loss at the start of the job, ", state_.first_level),
+                            " steps are more than 10 times the median of the losses before them (", median,
+                            ") and higher than the largest loss at the start of the job (", state_.first_level, ")"),
                numbers);
   finding.attributes["median"] = absl::StrCat(median);
   findings.push_back(std::move(finding));

@@ -18,7 +18,7 @@ std::string OrWider(const RunFacts& facts) { return facts.has_narrow_range ? abs
 
 Verdict NoLabelCounts() {
   return {v1::Reason::DATA_ERROR,
-          "the loss ignores every label of the batch, and the mean of no labels is NaN: leave out samples whose "
+          "the loss ignores every label of the batch, and a mean over zero labels is NaN: leave out samples whose "
           "labels are all ignored, or use larger batches"};
 }
 

@@ -121,11 +121,13 @@ absl::Status StepReports::ReportUnderflow(int64_t step, const amp::StepResult& r
       LossScaleText(amp::SuggestScale(result.samples, result.loss_scale, precision::RangeOf(policy.loss_scale)));
   return telemetry_.Event(
       Event::UNDERFLOW, step,
-      absl::StrCat("gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ",
-                   worst->parameter, ", where ", percent, " of the elements lost precision; ",
-                   is_scaled ? "to use fp16's range, set the loss scale with ampctl job scale to "
-                             : "to use fp16's range, turn the loss scale on in precision.loss_scale and set it to ",
-                   scale),
+      absl::StrCat(
+          "gradients underflow in ", num_over, " of ", result.samples.size(), " parameters, most in ", worst->parameter,
+          ", where ", percent, " of the elements lost precision; ",
+          is_scaled
+              ? "to make better use of fp16's range, set the loss scale with ampctl job scale to "
+              : "to make better use of fp16's range, turn the loss scale on in precision.loss_scale and set it to ",
+          scale),
       {{"parameter", worst->parameter},
        {"module", worst->module},
        {"modules", WorstModules(losses, kMaxUnderflowShare)},
@@ -169,8 +171,8 @@ absl::Status StepReports::ReportUneven(int64_t step, const std::string& why, con
       Event::WARNING, step,
       absl::StrCat(batches, " may have different numbers of labels (", why,
                    "); ampd does not know these numbers and cannot weight the batches by them, so the loss may differ "
-                   "from the mean over all labels; let the model also return the number of labels over which its loss "
-                   "is averaged, and name that output in model.exported.count_output"),
+                   "from the mean over all labels; let the model also return the number of labels over which it "
+                   "averages its loss, and set model.exported.count_output to the index of that output"),
       {{"rule", "uneven_batches"}});
 }
 

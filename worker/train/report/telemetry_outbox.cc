@@ -70,10 +70,9 @@ absl::Status TelemetryOutbox::Add(v1::TelemetryBatch record, absl::Duration dead
   std::string payload = record.SerializeAsString();
   Kept place;
   if (!Reserve(static_cast<int64_t>(payload.size()), deadline, &place)) {
-    return Error(
-        absl::StatusCode::kResourceExhausted, "TELEMETRY_FULL",
-        "the server has accepted no telemetry for too long, and the trainer has no space left to keep it; look at the "
-        "server and the network");
+    return Error(absl::StatusCode::kResourceExhausted, "TELEMETRY_FULL",
+                 "the server has accepted no telemetry for a long time, and the trainer has no space left to store "
+                 "more; check the server and the network");
   }
   if (place.offset >= 0) {
     AMPD_RETURN_IF_ERROR(Spill(payload, place.offset));

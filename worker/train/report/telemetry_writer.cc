@@ -159,7 +159,7 @@ absl::Status TelemetryWriter::Eval(v1::EvalPoint point) {
 }
 
 absl::Status TelemetryWriter::Sample(v1::Sample sample, double seconds) {
-  LogLine(absl::StrFormat("step %d: drew the sample %s (%d bytes) in %.2f s", sample.step(), sample.file_name(),
+  LogLine(absl::StrFormat("step %d: generated %s (%d bytes) in %.2f s", sample.step(), sample.file_name(),
                           sample.content().size(), seconds));
   v1::TelemetryBatch record;
   *record.add_samples() = std::move(sample);

@@ -12,7 +12,8 @@ std::string WaitText(const v1::Job& job) {
   const std::string now = job.num_attempts() == 0 ? absl::StrCat(id, " has not started")
                                                   : absl::StrCat("attempt ", job.num_attempts(), " has ended");
   return job.state() == v1::Job::PAUSED || job.state() == v1::Job::PAUSING
-             ? absl::StrCat(now, " and the job is paused; waiting until it is resumed: ampctl job resume ", id)
+             ? absl::StrCat(now,
+                            " and the job is paused; waiting until it is resumed. To resume it: ampctl job resume ", id)
              : absl::StrCat(now, "; waiting for attempt ", job.num_attempts() + 1,
                             ". To see why the job waits: ampctl job explain ", id);
 }

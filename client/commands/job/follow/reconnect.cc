@@ -29,9 +29,8 @@ Argument ReconnectFor(std::optional<absl::Duration>* retry_for) {
           .value = retry_for,
           .text = "DURATION",
           .help =
-              "How long to try to reach the server again after the connection is lost (default 1m). If this option is "
-              "given, the command also tries for this long if the server does not answer at the start (default: it "
-              "tries once)"};
+              "How long to try again after the connection is lost (default 1m), and if the server does not answer at "
+              "the start (default: no second try)"};
 }
 
 Patience PatienceOf(const std::optional<absl::Duration>& retry_for) {

@@ -171,7 +171,8 @@ TEST(EarlyStopping, Describes_WhatStoppedIt) {
   const Finding stop = loss.Describe(50, 1000);
   EXPECT_EQ(stop.kind, v1::Event::STOPPED_EARLY);
   EXPECT_EQ(stop.message,
-            "training stopped early at step 50 of 1000: eval_loss has not fallen below 0.412 (step 20) by more than "
+            "training stopped early at step 50 of 1000: eval_loss has not fallen below its best value, 0.412 at step "
+            "20, by more than "
             "0.001 for 3 evaluations");
   EXPECT_THAT(stop.attributes,
               UnorderedElementsAre(Pair("metric", "EVAL_LOSS"), Pair("best", "0.412"), Pair("best_step", "20"),
@@ -181,7 +182,8 @@ TEST(EarlyStopping, Describes_WhatStoppedIt) {
   accuracy.Observe(Evaluation(10, 1, 0.75));
   accuracy.Observe(Evaluation(20, 1, 0.75));
   EXPECT_EQ(accuracy.Describe(20, 30).message,
-            "training stopped early at step 20 of 30: eval_accuracy has not risen above 0.75 (step 10) for 1 "
+            "training stopped early at step 20 of 30: eval_accuracy has not risen above its best value, 0.75 at step "
+            "10, for 1 "
             "evaluation");
 
   EarlyStopping odd({.patience = 2});
