@@ -24,6 +24,7 @@ constexpr struct {
     {"--host", "--address"},
     {"--endpoint", "--address"},
     {"--context", "--address"},
+    {"--cluster", "--address"},
     {"--format", "--output"},
     {"--filename", "--file"},
     {"--lines", "--tail"},

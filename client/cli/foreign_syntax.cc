@@ -158,11 +158,6 @@ constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {{"e", "
                                                                          {"rp", "queue"},
                                                                          {"resource-pool", "queue"}};
 
-bool IsOneOf(const std::string& word, std::string_view words) {
-  const std::vector<absl::string_view> list = absl::StrSplit(absl::string_view(words.data(), words.size()), '|');
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 // Whether the command takes several ids with commas between them, as in `scontrol hold 5,6`.
 bool HasIdsWithCommas(const std::string& command) {
   return IsOneOf(command, "scontrol|scancel|squeue|sacct|sstat|sprio|sattach|seff|bjobs|qstat");
@@ -293,6 +288,11 @@ void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words)
 
 }  // namespace
 
+bool IsOneOf(const std::string& word, std::string_view words) {
+  const std::vector<absl::string_view> list = absl::StrSplit(absl::string_view(words.data(), words.size()), '|');
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
 bool LooksLikeFile(const std::string& word) {
   return word != "." && word != ".." && word.find_first_of("./") != std::string::npos;
 }
@@ -322,6 +322,7 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
   }
   typed = command == "cp" && num_programs == 0 ? OfCopy(typed) : typed;
   Words result;
+  std::string thing;  // the type of the first TYPE/NAME
   for (size_t i = 0; i < typed.size(); ++i) {
     const std::string& word = typed[i];
     if (word == "--") {
@@ -341,10 +342,15 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
       result.insert(result.end(), {"-o", word.substr(2)});  // -oyaml
     } else if (IsTypeAndName(word)) {
       const std::string type = word.substr(0, word.find('/'));
-      if (std::find(result.begin(), result.end(), type) == result.end()) {
-        result.push_back(type);  // `delete pod/a pod/b` is `delete pod a b`.
+      thing = thing.empty() ? ThingNamed(type) : thing;
+      const bool has_type = std::any_of(result.begin(), result.end(),
+                                        [&thing](const std::string& before) { return ThingNamed(before) == thing; });
+      if (!has_type) {
+        result.push_back(type);  // `delete pod/a job/b` is `delete pod a b`.
       }
-      result.push_back(word.substr(word.find('/') + 1));
+      if (ThingNamed(type) == thing) {
+        result.push_back(word.substr(word.find('/') + 1));
+      }
     } else if (absl::StrContains(word, ",") && IsThing(word.substr(0, word.find(',')))) {
       result.push_back(word.substr(0, word.find(',')));  // only the first of kubectl's pods,nodes
     } else if (!word.starts_with('-') && absl::StrContains(word, "=") && !word.ends_with('=')) {

@@ -2,11 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Recognizes and converts the syntax of other programs, such as kubectl and Slurm: options with other names, TYPE/NAME,
 // KEY=VALUE.
 namespace ampd::client {
+
+// Whether the word is one of `words`, which have | between them.
+bool IsOneOf(const std::string& word, std::string_view words);
 
 // Whether the word looks like the name of a file.
 bool LooksLikeFile(const std::string& word);

@@ -12,14 +12,17 @@
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "client/cli/command_words.h"
+#include "client/cli/dropped_options.h"
 #include "client/cli/foreign_entry.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_verbs.h"
 #include "client/cli/left_out.h"
 #include "client/cli/own_words.h"
+#include "client/cli/safe_answers.h"
 #include "client/cli/several_jobs.h"
 #include "client/cli/things.h"
+#include "client/cli/typed_options.h"
 
 namespace ampd::client {
 namespace {
@@ -271,10 +274,6 @@ std::string OfNameAndVerb(const CLI::App& root, const Words& typed, const Words&
 
 // Returns the advice of ForeignWordAdvice without its end, which names the options that the advice leaves out.
 std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
-  if (Words repeated = RepeatedBy(root, rest); group.empty() && !repeated.empty()) {
-    repeated.push_back("--watch");
-    return AdviceOn(root, "", repeated);
-  }
   if (group.empty() && rest.size() > 1 && IsProgram(rest[0])) {
     return OfProgram(root, rest);
   }
@@ -308,6 +307,27 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
   return advice.empty() ? OfNameAndVerb(root, typed, SubcommandNames(root)) : advice;
 }
 
+// Returns the advice with an end that names the options it leaves out, or a safe answer in its place. `answer` returns
+// the advice on other words.
+std::string WithOptionsLeftOut(const CLI::App& root, const std::string& advice, const Words& words,
+                               const Answering& answer) {
+  // A sentence about something that ampd lacks answers the line as a whole.
+  const bool is_call = advice.starts_with("to ") || advice.starts_with("did you mean") || advice.starts_with("for ");
+  Words dropped = is_call ? DroppedOptions(words, answer) : Words();
+  const SafeAnswer safe = InsteadOf(root, advice, words, dropped);
+  if (safe.is_complete) {
+    return safe.text;
+  }
+  if (safe.is_list) {
+    dropped = DroppedOptions(words, [&](const Words& some) { return ListOfJobs(root, some, {}); });
+  }
+  std::erase_if(dropped,
+                [&safe](const std::string& option) { return absl::StrContains(safe.text, " " + option + ";"); });
+  const std::string text = safe.text.empty() ? advice : safe.text;
+  const bool needs_owner = absl::StrContains(text, "owner=NAME");
+  return absl::StrCat(text, needs_owner ? kAboutOwner : "", OptionsLeftOut(words, dropped));
+}
+
 }  // namespace
 
 std::string CommandLine(const std::string& command, const std::vector<std::string>& words) {
@@ -321,10 +341,19 @@ std::string CommandLine(const std::string& command, const std::vector<std::strin
 }
 
 std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {
-  const std::string advice = rest.empty() ? "" : AdviceOn(root, group, rest);
+  if (rest.empty()) {
+    return "";
+  }
+  Words words = group.empty() ? RepeatedBy(root, rest) : Words();
+  const bool is_repeated = !words.empty();
+  words = PlainOptions(is_repeated ? words : rest);
+  if (is_repeated) {
+    words.push_back("--watch");
+  }
+  const auto answer = [&](const Words& some) { return InServerAndTenant(root, AdviceOn(root, group, some), some); };
+  const std::string advice = answer(words);
   const bool has_command = absl::StrContains(advice, ": ampctl ") && !absl::EndsWith(advice, ": ampctl init");
-  const bool needs_owner = absl::StrContains(advice, "owner=NAME");
-  return has_command ? absl::StrCat(advice, needs_owner ? kAboutOwner : "", OptionsLeftOut(rest)) : advice;
+  return has_command ? WithOptionsLeftOut(root, advice, words, answer) : advice;
 }
 
 std::string AdviceOnName(const CLI::App& root, const std::string& group, const std::vector<std::string>& rest) {

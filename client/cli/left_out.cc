@@ -141,7 +141,7 @@ bool IsTask(const std::string& word) {
 
 }  // namespace
 
-std::string OptionsLeftOut(const std::vector<std::string>& words) {
+std::string OptionsLeftOut(const std::vector<std::string>& words, const std::vector<std::string>& dropped) {
   const size_t num_programs = words.size() > 1 && IsProgram(words[0]) ? 1 : 0;
   const std::string& command = words[num_programs];
   const std::string with_next =
@@ -166,10 +166,18 @@ std::string OptionsLeftOut(const std::vector<std::string>& words) {
     }
     i += option == "-S" ? 1 : 0;  // In Slurm's `-S -p`, -p is the value of -S.
   }
+  for (const std::string& option : dropped) {
+    const bool is_known = std::any_of(left_out.begin(), left_out.end(), [&option](const LeftOut& one) {
+      return std::find(one.options.begin(), one.options.end(), option) != one.options.end();
+    });
+    if (!is_known) {
+      AddLeftOut(option, "", &left_out);
+    }
+  }
   std::string result;
   for (const LeftOut& one : left_out) {
     absl::StrAppend(&result, "; ", absl::StrJoin(one.options, " and "), one.options.size() > 1 ? " are" : " is",
-                    " left out: ", std::string(one.reason));
+                    " left out", one.reason.empty() ? "" : ": ", std::string(one.reason));
   }
   return result;
 }

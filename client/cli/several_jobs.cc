@@ -56,44 +56,25 @@ bool HaveState(const std::string& terms) {
                      [](const std::string& word) { return word.starts_with("state=") || word.starts_with("state!="); });
 }
 
+// Returns the part of `call` that is the value of its option --filter.
+std::string_view FilterIn(const std::string& call) {
+  const size_t value = call.find("--filter ") + std::string_view("--filter ").size();
+  const bool is_quoted = call[value] == '\'';
+  const size_t end = std::min(call.size(), call.find(is_quoted ? '\'' : ' ', value + 1) + (is_quoted ? 1 : 0));
+  return std::string_view(call).substr(value, end - value);
+}
+
 // Returns `call`, which has an option --filter, with a filter that selects only jobs in the states that the verb is
 // made for. A filter that has a state, or that the user has to write, stays as it is.
 std::string InStatesOf(const Verb& verb, const std::string& call) {
-  const size_t begin = call.find("--filter ");
-  const size_t value = begin + std::string_view("--filter ").size();
-  const bool is_quoted = call[value] == '\'';
-  const size_t end = std::min(call.size(), call.find(is_quoted ? '\'' : ' ', value + 1) + (is_quoted ? 1 : 0));
-  const std::string terms = TermsOf(std::string_view(call).substr(begin, end - begin));
-  if (HaveState(terms) || terms == "TERMS") {
-    return call;
-  }
-  const auto grouped = [](const std::string& text) {
-    return absl::StrContains(text, " OR ") ? absl::StrCat("(", text, ")") : text;
-  };
-  return absl::StrCat(call.substr(0, value), "'", grouped(terms), " AND ", grouped(TermsOf(verb.filter)), "'",
-                      call.substr(end));
+  const std::string terms = TermsOf("--filter " + std::string(FilterIn(call)));
+  return HaveState(terms) || terms == "TERMS" ? call : WithTerms(call, TermsOf(verb.filter));
 }
 
 // Whether the command reads one job, so that several jobs need a call each.
 bool ReadsOneJob(const CLI::App& command) {
   const std::string path = PathOf(command);
   return path == "job logs" || path == "job show" || path == "job events" || path == "job points";
-}
-
-// Adds the user's option --tenant to the commands `ampctl job list -q` and `xargs -r ampctl job VERB` in `answer`, a
-// hint that ampctl prints.
-std::string InTenantOf(const CLI::App& root, const Words& rest, const std::string& answer) {
-  const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
-  if (tenant.empty()) {
-    return answer;
-  }
-  const std::string option = " --tenant " + tenant;
-  std::string result = absl::StrReplaceAll(answer, {{"ampctl job list -q", "ampctl job list -q" + option}});
-  for (const Verb& verb : kVerbs) {
-    const std::string call = absl::StrCat("xargs -r ampctl job ", verb.name);
-    result = absl::StrReplaceAll(result, {{call, call + option}});
-  }
-  return result;
 }
 
 // Whether the word may name a job or worker that the command takes. A setting after a name, such as
@@ -121,13 +102,27 @@ std::string OneCallEach(const CLI::App& command, const std::string& text, const 
 
 }  // namespace
 
+std::string WithTerms(const std::string& call, const std::string& terms) {
+  if (!absl::StrContains(call, "--filter ")) {
+    return absl::StrCat(call, " --filter '", terms, "'");
+  }
+  const auto grouped = [](const std::string& text) {
+    return absl::StrContains(text, " OR ") ? absl::StrCat("(", text, ")") : text;
+  };
+  const std::string_view value = FilterIn(call);
+  const std::string own = TermsOf("--filter " + std::string(value));
+  const size_t begin = static_cast<size_t>(value.data() - call.data());
+  return absl::StrCat(call.substr(0, begin), "'", grouped(own), " AND ", grouped(terms), "'",
+                      call.substr(begin + value.size()));
+}
+
 std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, const std::string& text,
                                 const Words& rest) {
   for (const std::string& word : rest) {
     const bool is_all = word == "--all" || word.starts_with("--all=");
     const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
     if (!answer.empty()) {
-      return InTenantOf(root, rest, answer);
+      return answer;
     }
   }
   const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
@@ -152,11 +147,9 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   list = verb == nullptr ? list : InStatesOf(*verb, list);
   Words parts = absl::StrSplit(text, ' ');
   std::erase_if(parts, [](const std::string& part) { return part == "ID" || part == "ID..."; });
-  const std::string tenant = OwnValue(*CommandOf(root, "job list"), "--tenant", rest);
-  return absl::StrCat(
-      takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ", list,
-      takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
-      tenant.empty() ? "" : absl::StrCat(" --tenant ", tenant), command.get_name() == "delete" ? " -y" : "");
+  return absl::StrCat(takes_many ? absl::StrCat("to ", command.get_name(), " all such jobs: ") : "for each such job: ",
+                      list, takes_many ? " | xargs -r ampctl " : " | xargs -r -n 1 ampctl ", absl::StrJoin(parts, " "),
+                      command.get_name() == "delete" ? " -y" : "");
 }
 
 std::string AnswerToSelection(const std::string& command, const std::string& option, const std::string& value) {

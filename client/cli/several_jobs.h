@@ -21,4 +21,7 @@ std::string AnswerToSelection(const std::string& command, const std::string& opt
 // jobs: which jobs to list, and how the command gets their ids. Empty if the command does not take several jobs.
 std::string AnswerToAll(const std::string& command);
 
+// Returns `call`, a call of `ampctl job list`, with a filter that selects only those of its jobs that the terms select.
+std::string WithTerms(const std::string& call, const std::string& terms);
+
 }  // namespace ampd::client

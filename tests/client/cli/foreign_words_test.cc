@@ -326,7 +326,7 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"run view 5 --log", "error: ampctl has no command 'run'; to read a job's log: ampctl job logs 5\n"},
       {"delete -f job.yaml",
        "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel ID; to delete a "
-       "job that has ended: ampctl job delete ID\n"},
+       "job that has ended: ampctl job delete ID; -f is left out\n"},
       {"diff -f job.yaml",
        "error: ampctl has no command 'diff'; to check a job file without submitting it: ampctl job "
        "submit --dry-run -f job.yaml\n"},

@@ -1,0 +1,164 @@
+#include "client/cli/dropped_options.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/foreign_syntax.h"
+#include "client/cli/things.h"
+
+namespace ampd::client {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Options that make no difference to a user of ampctl. `commands` is empty for all commands.
+constexpr struct {
+  std::string_view commands;
+  std::string_view options;
+} kHarmless[] = {
+    // How much the program prints about its own work, and where.
+    {"", "-v|--v|--verbose|--no-pager|--debug|--color|--no-color|--log-level|--progress|--no-progress"},
+    // A command of ampctl that asks a question has no -y in the answer if the user gave none.
+    {"", "-y|--yes|--assume-yes|--no-input"},
+    {"", "--wait=true|--record|--save-config|--chunk-size"},
+    // ampctl job delete and worker drain do what these options ask for, or have nothing for them to act on.
+    {"delete|drain|rm|cancel|kill|replace|run", "--force|--grace-period|--now|--cascade|--wait"},
+    {"rm", "-f"},
+    {"drain", "--ignore-daemonsets|--delete-emptydir-data|--delete-local-data|--disable-eviction"},
+    {"agent|slot", "--drain"},
+    {"scancel", "-b|--batch|-f|--full|--hurry"},  // Cancelling a job ends all of its processes.
+    // ampctl lists the jobs of all users, one line for each.
+    {"squeue|sacct|sinfo|sstat|pbsnodes", "-a|--all|--allusers|-X|--allocations|-r|--array"},
+    {"e|exp|experiment|experiments|status|queue", "-a|--all"},
+    // ampctl job show prints everything about a job; the lines of a log begin with their time.
+    {"scontrol", "-d|-dd|--details"},
+    {"qstat", "-f"},
+    {"sprio", "-l"},
+    {"logs", "--all-containers|--timestamps|--prefix|--max-log-requests"},
+    // Each of these asks for what the command of ampctl does in any case.
+    {"wait|events|event|get", "--for"},
+    {"can-i|auth", "--list"},
+    {"config", "--current"},
+    {"apply|create", "--server-side|--force-conflicts"},
+    {"models", "-m|--model-uri"},
+    {"tensorboard", "--logdir|--port|--host"},
+    {"strigger|scrontab", "--set|--get|--clear|-e|-l|-r"},
+    // The server runs each job apart from the terminal.
+    {"run|exec|attach|debug", "-d|--detach|-i|-t|-it|-ti|--stdin|--tty|--interactive|--rm|-dit|-itd"},
+};
+
+// Options whose value is the name of the thing that the command is about. In ampctl, a name needs no option.
+constexpr std::string_view kNaming =
+    "-j|--job|--jobs|--jobid|--id|--run-id|--run_id|--for|--name|--hostname|--host|-h|-s|--shell|-r|-f|--filename";
+
+bool IsHarmless(const std::string& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return std::any_of(std::begin(kHarmless), std::end(kHarmless), [&](const auto& row) {
+    return (row.commands.empty() || IsOneOf(command, row.commands)) &&
+           (IsOneOf(name, row.options) || IsOneOf(word, row.options));
+  });
+}
+
+// Whether the answer contains the option, other than in the list of jobs that xargs reads.
+bool Mentions(const std::string& answer, const std::string& option) {
+  const std::string text =
+      absl::StrReplaceAll(answer, {{"job list -q", ""}, {"xargs -r -n 1", ""}, {"whoami -q", ""}}) + " ";
+  const std::string before = " " + option;
+  for (size_t at = text.find(before); at != std::string::npos; at = text.find(before, at + 1)) {
+    const char behind = text[at + before.size()];
+    if (!absl::ascii_isalnum(behind) && behind != '-') {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether the word is an option, Slurm's KEY=VALUE or kubectl's TYPE/NAME.
+bool MayBeDropped(const std::string& command, const std::string& word) {
+  const bool has_keys = command == "scontrol" || command == "sacctmgr";
+  const size_t slash = word.find('/');
+  return (word.starts_with('-') && word.size() > 1) || (has_keys && absl::StrContains(word, "=")) ||
+         (slash != std::string::npos && IsThing(word.substr(0, slash)));
+}
+
+// An option that has no effect on the answer.
+struct Dropped {
+  std::string name;
+  bool has_value;  // The next word is its value.
+};
+
+// Returns the words without the options, except the option `kept`.
+Words Without(const Words& words, const std::vector<Dropped>& options, const std::string& kept = "") {
+  Words result;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    const auto option = std::find_if(options.begin(), options.end(),
+                                     [&](const Dropped& one) { return one.name == name && one.name != kept; });
+    if (option == options.end()) {
+      result.push_back(words[i]);
+    } else if (option->has_value && words[i] == name) {
+      ++i;
+    }
+  }
+  return result;
+}
+
+// Whether the option asks for what happens without it: for one device, or for the jobs of all users or states.
+bool AsksForDefault(const std::string& command, const std::string& value) {
+  return absl::AsciiStrToLower(value) == "all" || (value == "1" && IsOneOf(command, "sbatch|srun|salloc|bsub|qsub"));
+}
+
+// Whether the option's value is a name that the answer contains.
+bool IsName(const std::string& name, const std::string& value, const std::string& answer) {
+  const std::string first = value.substr(0, value.find_first_of(",._", 1));
+  return IsOneOf(name, kNaming) && !value.empty() && absl::StrContains(answer, first.substr(first.rfind('/') + 1));
+}
+
+// Returns the options without which the answer is the same.
+std::vector<Dropped> WithoutEffect(const Words& words, size_t begin, const Answering& answer) {
+  const std::string& command = words[begin - 1];
+  const std::string full = answer(words);
+  std::vector<Dropped> dropped;
+  for (size_t i = begin; i < words.size() && words[i] != "--"; ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    const bool has_next = equals == std::string::npos && i + 1 < words.size() && !words[i + 1].starts_with("--");
+    const std::string value = equals != std::string::npos ? words[i].substr(equals + 1) : has_next ? words[i + 1] : "";
+    const bool is_known =
+        std::any_of(dropped.begin(), dropped.end(), [&name](const Dropped& one) { return one.name == name; });
+    if (is_known || !MayBeDropped(command, words[i]) || IsHarmless(command, words[i]) || Mentions(full, name) ||
+        AsksForDefault(command, value) || IsName(name, value, full)) {
+      continue;
+    }
+    for (const bool with_next : {true, false}) {
+      if ((has_next || !with_next) && answer(Without(words, {{name, with_next}})) == full) {
+        dropped.push_back({name, with_next});
+        break;
+      }
+    }
+  }
+  return dropped;
+}
+
+}  // namespace
+
+std::vector<std::string> DroppedOptions(const std::vector<std::string>& words, const Answering& answer) {
+  const size_t num_programs = words.size() > 1 && IsProgram(words[0]) ? 1 : 0;
+  const std::vector<Dropped> dropped = WithoutEffect(words, num_programs + 1, answer);
+  const std::string bare = answer(Without(words, dropped));
+  Words names;
+  for (const Dropped& option : dropped) {
+    // Of two options that mean the same, each has no effect beside the other.
+    if (dropped.size() == 1 || answer(Without(words, dropped, option.name)) == bare) {
+      names.push_back(option.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace ampd::client

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+// Keeps the advice on a command of another program from doing more than the user meant: for example, from cancelling
+// jobs if the user only wanted to see which ones a command would cancel.
+namespace ampd::client {
+
+// What to say in place of advice that does too much.
+struct SafeAnswer {
+  std::string text;          // empty: the advice does what the user meant
+  bool is_list = false;      // `text` only lists the jobs that the user meant
+  bool is_complete = false;  // no options need to be named as left out
+};
+
+// Returns the answer to give in place of `advice`, whose command ends or deletes something, if the user's `words` have
+// an option that ampctl cannot follow there: --dry-run, a filter together with ids, a filter among the options
+// `dropped`, labels of workers, or a signal. REQUIRES: `root` is ampctl itself, and `words` have the form of
+// PlainOptions.
+SafeAnswer InsteadOf(const CLI::App& root, const std::string& advice, const std::vector<std::string>& words,
+                     const std::vector<std::string>& dropped);
+
+// Returns the command line that lists the jobs with the names and filters in `words`.
+std::string ListOfJobs(const CLI::App& root, const std::vector<std::string>& words,
+                       const std::vector<std::string>& names);
+
+// Returns the advice with the server and the tenant that the user's `words` name in both commands of each pipe
+// `ampctl job list -q ... | xargs -r ampctl job ...`.
+std::string InServerAndTenant(const CLI::App& root, const std::string& advice, const std::vector<std::string>& words);
+
+}  // namespace ampd::client
