@@ -36,7 +36,7 @@ constexpr struct {
     {"squeue|sacct|sinfo|sstat|pbsnodes", "-a|--all|--allusers|-X|--allocations|-r|--array"},
     {"e|exp|experiment|experiments|status|queue", "-a|--all"},
     // ampctl job show prints everything about a job; the lines of a log begin with their time.
-    {"scontrol", "-d|-dd|--details"},
+    {"scontrol", "-d|-dd|--details|-o|--oneliner"},
     {"qstat", "-f"},
     {"sprio", "-l"},
     {"logs", "--all-containers|--timestamps|--prefix|--max-log-requests"},
@@ -44,6 +44,9 @@ constexpr struct {
     {"wait|events|event|get", "--for"},
     {"can-i|auth", "--list"},
     {"config", "--current"},
+    {"auth|login", "--with-token"},
+    {"ps", "-e|-ef|-f"},
+    {"taint", "--overwrite"},
     {"apply|create", "--server-side|--force-conflicts"},
     {"models", "-m|--model-uri"},
     {"tensorboard", "--logdir|--port|--host"},
@@ -113,10 +116,14 @@ bool AsksForDefault(const std::string& command, const std::string& value) {
   return absl::AsciiStrToLower(value) == "all" || (value == "1" && IsOneOf(command, "sbatch|srun|salloc|bsub|qsub"));
 }
 
-// Whether the option's value is a name that the answer contains.
+// Whether the option's value is a name that the answer contains, without the number of Slurm's step or task: 5 of 5.0.
 bool IsName(const std::string& name, const std::string& value, const std::string& answer) {
-  const std::string first = value.substr(0, value.find_first_of(",._", 1));
-  return IsOneOf(name, kNaming) && !value.empty() && absl::StrContains(answer, first.substr(first.rfind('/') + 1));
+  const std::string first = value.substr(0, value.find(','));
+  const size_t step = first.find_first_of("._");
+  const bool has_step = step != std::string::npos && step + 1 < first.size() && absl::ascii_isdigit(first[step + 1]);
+  const std::string bare = first.substr(first.rfind('/') + 1);
+  return IsOneOf(name, kNaming) && !bare.empty() &&
+         (absl::StrContains(answer, bare) || (has_step && absl::StrContains(answer, first.substr(0, step))));
 }
 
 // Returns the options without which the answer is the same.
@@ -153,7 +160,7 @@ std::vector<std::string> DroppedOptions(const std::vector<std::string>& words, c
   const std::string bare = answer(Without(words, dropped));
   Words names;
   for (const Dropped& option : dropped) {
-    // Of two options that mean the same, each has no effect beside the other.
+    // Two options that mean the same have no effect beside each other.
     if (dropped.size() == 1 || answer(Without(words, dropped, option.name)) == bare) {
       names.push_back(option.name);
     }

@@ -23,11 +23,19 @@ namespace ampd::client {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class ForeignWordsTest : public Ampctl {};
+class ForeignWordsTest : public Ampctl {
+ protected:
+  struct Case {
+    const char* line;
+    const char* answer;
+  };
+  void ExpectAnswers(const std::vector<Case>& cases);
+};
 
 // Replaces the placeholders FILE, YAML and SCRIPT of the table by names that look like a file, a job file and a script.
 // The number in front of the job file is the value of an option, such as Slurm's --dependency.
@@ -377,6 +385,110 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
 }
 
 // Each line has a verb or the name of a thing in another place than ampctl expects, like `ampctl list workers`.
+// Types a line of another program for each case, and compares the answer behind "has no command".
+void ForeignWordsTest::ExpectAnswers(const std::vector<Case>& cases) {
+  for (const auto& [line, answer] : cases) {
+    EXPECT_THAT(Run(line).err, EndsWith(absl::StrCat("'; ", answer, "\n"))) << line;
+  }
+}
+
+TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamed) {
+  ExpectAnswers({
+      {"get pods --watch=false --show-kind", "to list jobs: ampctl job list; --show-kind is left out"},
+      {"get pods -A -lapp=x -oyaml", "to list jobs: ampctl job list --tenant '*' --filter labels.app=x -o yaml"},
+      {"sbatch --foo --bar=x -N2 job.yaml",
+       "to submit a job: ampctl job submit -f job.yaml; -N is left out: a job runs on one device of one "
+       "worker; --foo and --bar are left out"},
+      {"sbatch -N1 -pgpu job.yaml",
+       "to submit a job: ampctl job submit -f job.yaml; -p is left out: the server has one queue, "
+       "without partitions and classes"},
+      {"squeue -uann -tPD -h", "to list jobs: ampctl job list --no-headers --filter 'owner=*:ann AND state=queued'"},
+      {"sinfo -N -l", "to list workers: ampctl worker list -o wide"},
+      {"squeue -j 5", "to show a job: ampctl job show 5"},
+      {"sprio -w",
+       "to list the jobs that wait, by their priority: ampctl job list -o wide --sort priority,desc "
+       "--filter state=queued; -w is left out"},
+      {"run view 5 --exit-status", "to wait until a job ends (the exit code says how it ended): ampctl job wait 5"},
+      {"logs tiny --timestamps -v", "to read a job's log: ampctl job logs tiny"},
+      {"apply -fjob.yaml --server-side", "to submit a job: ampctl job submit -f job.yaml"},
+      {"gh run list -L5 -bmain",
+       "to list jobs: ampctl job list --limit 5; -b is left out: ampd knows no branches, commits or "
+       "events"},
+      {"kubectl -n vision get pods --dry-run=none", "to list jobs: ampctl job list --tenant vision"},
+      {"watch -n 5 squeue -uann --foo",
+       "to list jobs: ampctl job list --watch --filter 'owner=*:ann AND state!=succeeded AND "
+       "state!=failed AND state!=cancelled'; --foo is left out"},
+      {"docker rm -f x --volumes",
+       "to cancel a job that has not ended: ampctl job cancel x; to delete a job that has ended: ampctl "
+       "job delete x; --volumes is left out"},
+      {"get -wA pods", "to list jobs: ampctl job list; -wA is left out"},
+      {"exec tiny -- bash --foo", "to see what a job does (ampctl runs no commands in it): ampctl job watch tiny"},
+  });
+}
+
+TEST_F(ForeignWordsTest, AnAnswerThatEndsOrDeletes_DoesNoMoreThanTheUserMeant) {
+  ExpectAnswers({
+      {"kubectl delete pod tiny --dry-run=client",
+       "ampctl job cancel and ampctl job delete have no --dry-run; to see it: ampctl job show tiny"},
+      {"kubectl delete pod tiny --dry-run=none",
+       "to cancel a job that has not ended: ampctl job cancel tiny; to delete a job that has ended: "
+       "ampctl job delete tiny"},
+      {"kubectl delete pods -l app=x --dry-run=server -n vision",
+       "ampctl job cancel and ampctl job delete have no --dry-run; to list the jobs that it would "
+       "cancel: ampctl job list --filter 'labels.app=x AND state!=succeeded AND state!=failed AND "
+       "state!=cancelled' --tenant vision; to list the jobs that it would delete: ampctl job list "
+       "--filter 'labels.app=x AND (state=succeeded OR state=failed OR state=cancelled)' --tenant vision"},
+      {"checkpoint rm x@200 --dry-run",
+       "ampctl checkpoint delete has no --dry-run; to see it: ampctl checkpoint list x"},
+      {"token delete ci --dry-run", "ampctl auth token revoke has no --dry-run; to see it: ampctl auth token list"},
+      {"drain w1 --dry-run=client", "ampctl worker drain has no --dry-run; to see it: ampctl worker list"},
+      {"scancel -i 5 6 -M prod",
+       "ampctl job cancel has no -i; to see them: ampctl job show 5 --address prod && ampctl job show 6 "
+       "--address prod"},
+      {"delete pods -lapp=x -nvision --context=prod",
+       "to cancel all such jobs: ampctl job list -q --filter 'labels.app=x AND state!=succeeded AND "
+       "state!=failed AND state!=cancelled' --tenant vision --address prod | xargs -r ampctl job cancel "
+       "--address prod --tenant vision; to delete all such jobs: ampctl job list -q --filter "
+       "'labels.app=x AND (state=succeeded OR state=failed OR state=cancelled)' --tenant vision "
+       "--address prod | xargs -r ampctl job delete --address prod --tenant vision -y"},
+      {"delete pods --all -n vision --cluster prod",
+       "to cancel all jobs that have not ended: ampctl job list -q --address prod --tenant vision "
+       "--filter 'state!=succeeded AND state!=failed AND state!=cancelled' | xargs -r ampctl job cancel "
+       "--address prod --tenant vision; to delete all jobs that have ended: ampctl job list -q "
+       "--address prod --tenant vision --filter 'state=succeeded OR state=failed OR state=cancelled' | "
+       "xargs -r ampctl job delete --address prod --tenant vision -y"},
+      {"delete pods --all -l app=x", "to see these jobs: ampctl job list --filter labels.app=x; --all is left out"},
+      {"delete pod x -n X", "to see these jobs: ampctl job list --filter 'id=x OR name=x'; -n is left out"},
+      {"scancel -tPD 5", "to see these jobs: ampctl job list --filter 'state=queued AND (id=5 OR name=5)'"},
+      {"scancel -u ann 5 6",
+       "to see these jobs: ampctl job list --filter 'owner=*:ann AND (id=5 OR name=5 OR id=6 OR name=6)'"},
+      {"scancel -p gpu -u ann",
+       "to see these jobs: ampctl job list --filter 'owner=*:ann'; -p is left out: the server has one "
+       "queue, without partitions and classes"},
+      {"scancel -R resv 5", "to see these jobs: ampctl job list --filter 'id=5 OR name=5'; -R is left out"},
+      {"delete pods tiny -l app=x",
+       "to see these jobs: ampctl job list --filter 'labels.app=x AND (id=tiny OR name=tiny)'"},
+      {"delete pods -l app=x --field-selector=spec.foo=bar",
+       "to see these jobs: ampctl job list --filter labels.app=x; --field-selector is left out"},
+      {"drain -l gpu=true --ignore-daemonsets", "workers have no labels; to list them: ampctl worker list"},
+      {"uncordon --selector=gpu=true", "workers have no labels; to list them: ampctl worker list"},
+      {"drain w1 --pod-selector=app=x",
+       "ampctl worker drain moves all jobs of a worker; to list them: ampctl job list --filter worker=w1"},
+      {"scancel -s USR1 5",
+       "a job gets no signals; to pause it: ampctl job pause 5; to cancel it: ampctl job cancel 5"},
+      {"scancel -s KILL 5", "to cancel a job: ampctl job cancel 5; -s is left out: a job gets no signals"},
+      {"bkill -s USR1 -u ann",
+       "a job gets no signals; to pause it: ampctl job pause ID; to cancel it: ampctl job cancel ID"},
+      {"bkill -u ann 0", "to see these jobs: ampctl job list --filter 'owner=*:ann'"},
+      {"delete pod/tiny job/qgpu",
+       "to cancel a job that has not ended: ampctl job cancel tiny qgpu; to delete a job that has "
+       "ended: ampctl job delete tiny qgpu"},
+      {"delete pod/tiny node/w1",
+       "to cancel a job that has not ended: ampctl job cancel tiny; to delete a job that has ended: "
+       "ampctl job delete tiny; node/w1 is left out"},
+  });
+}
+
 TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheCommand) {
   const struct {
     const char* line;
