@@ -316,6 +316,10 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if (std::string_view(own) == "--filter labels.%" && !value.empty()) {
       return FilterForLabels(value);
     }
+    const std::string_view meaning = own;
+    if ((meaning == "--filter name=%" || meaning == "--filter worker=%") && value.find(',') != std::string::npos) {
+      return FilterForColumn(meaning == "--filter name=%" ? "name" : "worker", value);
+    }
     const std::string meant = ValueMeant(own, value);
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
   }

@@ -194,7 +194,9 @@ void AddAssigned(const std::string& word, Words* words) {
   } else if (command == "scontrol" && key == "state") {
     words->push_back("--state=" + absl::AsciiStrToUpper(assigned.second));
   } else if (command == "scontrol" && IsThing(key)) {
-    words->insert(words->end(), {key, assigned.second});
+    const Words names = absl::StrSplit(assigned.second, ',', absl::SkipEmpty());
+    words->push_back(key);
+    words->insert(words->end(), names.begin(), names.end());
   } else if (command == "scontrol" || command == "sacctmgr") {
     if (key == "username" || key == "name" || key == "names" || (key == "user" && words->size() > 2)) {
       words->push_back(assigned.second);

@@ -165,6 +165,17 @@ std::string FilterForOwners(const std::string& words) {
   return FilterOf(terms, " OR ");
 }
 
+std::string FilterForColumn(const std::string& column, const std::string& words) {
+  std::vector<std::string> terms;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ',', absl::SkipEmpty()))) {
+    if (!NeedsNoQuotes(word)) {
+      return "";
+    }
+    terms.push_back(absl::StrCat(column, "=", word));
+  }
+  return FilterOf(terms, " OR ");
+}
+
 std::string FilterForLabels(const std::string& selector) {
   const bool excludes = absl::StrContains(selector, " notin (");
   const std::string begin_of_list = excludes ? " notin (" : " in (";

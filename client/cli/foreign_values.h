@@ -33,6 +33,10 @@ std::string FilterForStates(const std::string& words);
 // identity stands in front of an owner's name: token:ann. Empty if a word cannot be a name.
 std::string FilterForOwners(const std::string& words);
 
+// Returns the filter for the jobs whose column, such as "name", has one of the values. Commas separate these in
+// `words`. Empty if a value would need quotes.
+std::string FilterForColumn(const std::string& column, const std::string& words);
+
 // Returns the filter for a label selector of kubectl. The selector is KEY in (VALUE,VALUE), KEY notin (VALUE,VALUE), or
 // terms with commas between them: KEY=VALUE, KEY==VALUE, KEY!=VALUE, KEY or !KEY. Empty if a key or a value would need
 // quotes.

@@ -185,6 +185,21 @@ void PutNames(const std::string& placeholder, bool takes_all, OwnWords* own, Wor
   own->names.erase(own->names.begin(), end);
 }
 
+// Returns how many placeholders in the parts of a call are to be replaced by names of the user. Not counted are the
+// values of options that the user has given.
+size_t NumPlaceholders(const CLI::App& command, const OwnWords& own, const Words& parts) {
+  size_t num = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_behind_option = i > 0 && parts[i - 1].starts_with('-');
+    const CLI::Option* const before = is_behind_option ? OptionMeant(command, parts[i - 1]) : nullptr;
+    const bool is_given = std::any_of(own.options.begin(), own.options.end(), [before](const OwnWords::Option& one) {
+      return before != nullptr && one.option == before && !one.value.empty();
+    });
+    num += IsPlaceholder(parts[i]) && !is_given ? 1 : 0;
+  }
+  return num;
+}
+
 // Whether an option with this placeholder takes a name, and the user's next name may be it. FILE takes only a name that
 // looks like a file. Other placeholders, such as that of a priority, take no names.
 bool MayBeName(const std::string& placeholder, const OwnWords& own) {
@@ -298,7 +313,7 @@ std::string OwnValue(const CLI::App& command, const std::string& option, const s
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words) {
   OwnWords own = ReadOwnWords(command, words);
   const Words parts = absl::StrSplit(text, ' ');
-  const bool takes_all = TakesManyNames(command) && std::count_if(parts.begin(), parts.end(), IsPlaceholder) == 1;
+  const bool takes_all = TakesManyNames(command) && NumPlaceholders(command, own, parts) == 1;
   const bool takes_address = std::find(parts.begin(), parts.end(), "ADDRESS") != parts.end();
   const std::string address = takes_address ? TakeAddress(&own) : "";
   Words result = {"ampctl"};

@@ -127,8 +127,9 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
   }
   const bool takes_many = PathOf(command).starts_with("job ") && TakesManyNames(command);
   const Words names = OwnNames(command, rest);
-  constexpr std::string_view kTakeOneName[] = {"job show", "job events", "job points", "worker drain",
-                                               "worker undrain"};
+  constexpr std::string_view kTakeOneName[] = {"job show",      "job events",   "job points",
+                                               "job retry",     "job clone",    "job explain",
+                                               "worker remove", "worker drain", "worker undrain"};
   const bool takes_one =
       std::find(std::begin(kTakeOneName), std::end(kTakeOneName), PathOf(command)) != std::end(kTakeOneName);
   if (takes_one && names.size() > 1 && std::all_of(names.begin(), names.end(), [&command](const std::string& name) {

@@ -489,6 +489,25 @@ TEST_F(ForeignWordsTest, AnAnswerThatEndsOrDeletes_DoesNoMoreThanTheUserMeant) {
   });
 }
 
+TEST_F(ForeignWordsTest, EachNameOfAList_IsInTheAnswer) {
+  ExpectAnswers({
+      {"scontrol update NodeName=vm,gpu2 State=DOWN",
+       "for each of them: ampctl worker drain vm && ampctl worker drain gpu2"},
+      {"scontrol update NodeName=vm,gpu2 State=RESUME",
+       "for each of them: ampctl worker undrain vm && ampctl worker undrain gpu2"},
+      {"scontrol update JobId=5,6 Priority=3", "to change a job's priority: ampctl job update 5 6 --priority 3"},
+      {"scontrol requeue a,b", "for each of them: ampctl job retry a && ampctl job retry b"},
+      {"kubectl delete node a b", "for each of them: ampctl worker remove a && ampctl worker remove b"},
+      {"squeue -n a,b -u ann,bob",
+       "to list jobs: ampctl job list --filter '(name=a OR name=b) AND (owner=*:ann OR owner=*:bob) AND "
+       "state!=succeeded AND state!=failed AND state!=cancelled'"},
+      {"squeue -w a,b -t all", "to list jobs: ampctl job list --filter 'worker=a OR worker=b'"},
+      {"scancel -w vm,gpu2 -t PD",
+       "to cancel all such jobs: ampctl job list -q --filter '(worker=vm OR worker=gpu2) AND "
+       "state=queued' | xargs -r ampctl job cancel"},
+  });
+}
+
 TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheCommand) {
   const struct {
     const char* line;
