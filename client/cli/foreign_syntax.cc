@@ -338,6 +338,9 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     if (command == "scontrol" && word == "ASAP") {
       continue;  // `scontrol reboot ASAP w1`
     }
+    if (command == "brestart" && i + 2 == typed.size() && i > num_programs && !word.starts_with('-')) {
+      continue;  // the folder in `brestart FOLDER 5`
+    }
     if (const size_t num_read = word.starts_with('-') ? AddOption(typed, i, command, &result) : 0; num_read > 0) {
       i += num_read - 1;
     } else if (HasFormatsOfKubectl(command) && word.starts_with("-o") && word.size() > 2 && word[2] != '=') {

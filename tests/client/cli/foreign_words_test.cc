@@ -498,6 +498,7 @@ TEST_F(ForeignWordsTest, EachNameOfAList_IsInTheAnswer) {
       {"scontrol update JobId=5,6 Priority=3", "to change a job's priority: ampctl job update 5 6 --priority 3"},
       {"scontrol requeue a,b", "for each of them: ampctl job retry a && ampctl job retry b"},
       {"kubectl delete node a b", "for each of them: ampctl worker remove a && ampctl worker remove b"},
+      {"brestart x 5", "to resume a failed or cancelled job from its last checkpoint: ampctl job retry 5"},
       {"squeue -n a,b -u ann,bob",
        "to list jobs: ampctl job list --filter '(name=a OR name=b) AND (owner=*:ann OR owner=*:bob) AND "
        "state!=succeeded AND state!=failed AND state!=cancelled'"},
