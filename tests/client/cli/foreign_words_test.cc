@@ -384,7 +384,6 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
   }
 }
 
-// Each line has a verb or the name of a thing in another place than ampctl expects, like `ampctl list workers`.
 // Types a line of another program for each case, and compares the answer behind "has no command".
 void ForeignWordsTest::ExpectAnswers(const std::vector<Case>& cases) {
   for (const auto& [line, answer] : cases) {
@@ -412,8 +411,7 @@ TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamed) {
       {"logs tiny --timestamps -v", "to read a job's log: ampctl job logs tiny"},
       {"apply -fjob.yaml --server-side", "to submit a job: ampctl job submit -f job.yaml"},
       {"gh run list -L5 -bmain",
-       "to list jobs: ampctl job list --limit 5; -b is left out: ampd knows no branches, commits or "
-       "events"},
+       "to list jobs: ampctl job list --limit 5; -b is left out: ampd knows no branches, commits or triggers"},
       {"kubectl -n vision get pods --dry-run=none", "to list jobs: ampctl job list --tenant vision"},
       {"watch -n 5 squeue -uann --foo",
        "to list jobs: ampctl job list --watch --filter 'owner=*:ann AND state!=succeeded AND "

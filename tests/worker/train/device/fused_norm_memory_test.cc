@@ -28,7 +28,7 @@ constexpr int64_t kColumns = 72;
 
 // A normalization layer. Its input is the activation x or, if `y` is set, the sum of the activations x and y.
 struct Norm {
-  const char* name;
+  const char* name = "";
   Dtype x = Dtype::kFloat32;
   std::optional<Dtype> y;
   Dtype result = Dtype::kFloat32;
