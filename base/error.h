@@ -41,8 +41,9 @@ inline constexpr char kNotSupported[] = "is not supported: ";
 // it. `why` gives the cause.
 absl::Status UnsupportedField(std::string_view field, std::string_view why);
 // Makes the error of UnsupportedField for several fields. The message and the metadata "field" name the first field;
-// the violations name all. A description that begins with "is " already says which value is not supported; any other
-// description only gives the cause. REQUIRES: `fields` is not empty.
+// the violations name all. A description that begins with "is " already names the value that is not supported, and
+// stays unchanged. Any other description only gives the cause, so kNotSupported is put in front of it. REQUIRES:
+// `fields` is not empty.
 absl::Status UnsupportedFields(const std::vector<FieldViolation>& fields);
 
 // Returns the status with `prefix` and ": " before its message, and with the same details. OK stays OK.

@@ -5,7 +5,8 @@
 // if the sources use a reason that has no row, if a row's reason is not used, or if a status code differs from the row.
 namespace ampd {
 
-// The group of people who meet a reason first. docs/errors.md has one section for each group.
+// The group of people who are usually the first to see an error with this reason. docs/errors.md has one section for
+// each group.
 enum class MetBy {
   kCaller,       // The caller of the API, for example through ampctl.
   kModel,        // A user whose model or policy does not fit.

@@ -146,8 +146,9 @@ bool AwaitFor(absl::Mutex& mutex, const absl::Condition& condition, absl::Durati
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
-// Waits until the variable is signalled or `timeout` has passed, and returns true if it has passed. May wake other
-// threads that wait on the variable without a signal, which condition variables permit at any time.
+// Waits until the variable is signalled or `timeout` has passed, and returns true if it has passed. May also wake other
+// threads that wait on the variable, although it was not signalled. Condition variables permit such spurious wake-ups
+// at any time.
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (timeout == InfiniteDuration()) {
     Wait(mutex);

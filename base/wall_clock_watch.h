@@ -34,7 +34,8 @@ class WallClockWatch {
   // nullopt if that is at most kTolerance. Call this function several times in every interval of kTolerance.
   std::optional<absl::Duration> Look();
 
-  // Whether the wall clock has not jumped for kQuiet, or since the start.
+  // Returns true if the wall clock gave no reason for doubt during the last kQuiet or, if the watch is younger than
+  // that, since its start. Reasons for doubt are a jump, and a suspicious distance in CompareWith.
   bool IsSteady() const;
 
  private:

@@ -37,7 +37,8 @@ std::string NumbersOf(const UnknownFieldSet& unknown) {
 
 void Collect(const Message& message, const std::string& path, std::vector<FieldViolation>* violations);
 
-// Collects a violation for each message with unknown fields in the value of `field`, which is set in `message`.
+// Collects a violation for each message that has unknown fields. Examines only the value of `field` in `message`, with
+// all messages inside it. REQUIRES: `field` is set in `message`.
 void CollectBelow(const Message& message, const FieldDescriptor& field, const std::string& path,
                   std::vector<FieldViolation>* violations) {
   const auto& reflection = *message.GetReflection();

@@ -62,8 +62,8 @@ uint64_t BigEndian(std::string_view begin, size_t at) {
   return number;
 }
 
-// Recognises gzip by its magic and by the header fields after it, which have few valid values: compression 8, flags,
-// level and operating system.
+// Recognises gzip by its magic number and by the header fields that have few valid values: the compression method
+// (always 8), the flags, the compression level and the operating system.
 bool IsGzip(std::string_view begin) {
   constexpr size_t kLeastBytes = 18;
   const auto at = [&](size_t i) { return static_cast<uint8_t>(begin[i]); };

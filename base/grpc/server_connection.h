@@ -32,8 +32,8 @@ struct ConnectionFiles {
 // The sources of token and TLS files for a user who does not name these files.
 struct ConnectionDefaults {
   ConnectionFiles files;  // The files of ampctl's context for this server.
-  // Whether to use environment variables if `files` lacks a file too: AMPD_CA, AMPD_CERT and AMPD_KEY name files, and
-  // AMPD_TOKEN holds the token itself.
+  // Whether to use environment variables for what neither the user nor `files` names: AMPD_CA, AMPD_CERT and AMPD_KEY
+  // name files, and AMPD_TOKEN holds the token itself.
   bool reads_environment = true;
 };
 

@@ -20,7 +20,7 @@ struct PrivateFolder {
   std::string what;  // What the folder is, for messages: "the data directory".
   // How deep to examine: 0 only the folder itself, 1 also its entries, 2 also the entries of the folders in it.
   int depth = 2;
-  // If true, other users who may enter the folder now keep this permission, so that they can reach a socket in it.
+  // If true, other users who can already enter the folder keep this permission, so that they can reach a socket in it.
   bool others_may_enter = false;
   // Names of entries of the folder that keep their permissions, with all that is in them, because other users may read
   // them: for example a folder of certificates.
@@ -30,10 +30,10 @@ struct PrivateFolder {
 // Creates the folder with mode 0700 if it does not exist. Otherwise examines it and:
 //
 //   * refuses it, with FAILED_PRECONDITION and the reason OPEN_TO_OTHERS, if the group or others may write to it or to
-//     a file or folder in it, or if one of these belongs to another user than this process's or root. The message has
+//     a file or folder in it, or if one of these belongs neither to this process's user nor to root. The message has
 //     the path, its mode or owner, and the command that corrects it;
 //   * removes all permissions of group and others from every file and folder on which others have a permission, such as
-//     mode 0755 or 0644. A mode that gives others nothing but lets the group read, such as 0750, is kept.
+//     mode 0755 or 0644. A mode that gives others no permission, such as 0750, is kept, even if the group may read.
 //
 // The first rule also applies to the target of a symbolic link in the folder, and to the owner of the link. The target
 // keeps its permissions. Sockets are not examined. Some network disks give all files the same owner; that owner counts

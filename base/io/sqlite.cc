@@ -113,8 +113,8 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenWith(const std::string& path,
   // write-ahead log.
   sqlite3_busy_timeout(raw, 5000);
   // Limit the page cache to 256 KiB. By default each connection caches up to 2 MiB, so a server's memory would keep
-  // growing over thousands of jobs, although the kernel caches the pages too. An error is ignored, because the owner's
-  // first statement reports a faulty file with a better message.
+  // growing over thousands of jobs, although the kernel caches the pages too. An error is ignored here: if the file is
+  // faulty, the first statement that the caller executes reports that with a better message.
   database.Execute("PRAGMA cache_size=-256").IgnoreError();
   return database;
 }

@@ -79,14 +79,17 @@ std::optional<size_t> LineBefore(const std::vector<std::string>& lines, size_t i
   return std::nullopt;
 }
 
-// Whether the lines of a text may follow the line: "prompt: |", "prompt: the first words" or "match: >-".
+// Whether the next lines may be lines of a scalar that begins on this line: "prompt: |", "prompt: the first words" or
+// "match: >-".
 bool MayBeginText(std::string_view text) {
   const std::string_view last = text.substr(text.find_last_of(' ') + 1);  // npos + 1 is 0
   return last.starts_with('|') || last.starts_with('>') || !text.ends_with(':');
 }
 
-// Whether the bare line `index` stands where a field or a list item must be: beside one, or as the first line of a
-// section whose later lines, from `next_indent` on, are fields.
+// Whether the bare line `index` stands where a field or a list item must be: at the top level, below a field or list
+// item of the same section, or as the first line of a section. Returns false if the line may belong to a scalar of
+// several lines. `next_indent`: the indentation of the line at which the parser failed. A bare line is the first line
+// of a section only if that line is indented at least as much.
 bool StandsForField(const std::vector<std::string>& lines, size_t index, size_t next_indent) {
   const size_t indent = IndentOf(lines[index]);
   bool is_beside_field = false;
