@@ -32,8 +32,8 @@ std::string PathOf(const CheckpointFolder& folder, const std::string& file) {
   return absl::StrCat(folder.path, "/", file);
 }
 
-// Prefixes an error of a local file with `path`. Codes other than DATA_LOSS become FAILED_PRECONDITION, because ampctl
-// exits with the code of a server error for some of them.
+// Prefixes an error of a local file with `path`. Codes other than DATA_LOSS become FAILED_PRECONDITION, because some
+// status codes would make ampctl exit with an exit code that stands for an error of the server.
 absl::Status At(const std::string& path, const absl::Status& status) {
   const std::string message = absl::StrCat(path, ": ", status.message());
   return absl::IsDataLoss(status) ? absl::DataLossError(message) : absl::FailedPreconditionError(message);

@@ -20,11 +20,11 @@ const CLI::App* FindCommand(const CLI::App* root, const std::vector<std::string>
 // Returns the command whose plural is `word`, such as "job" for "jobs"; empty if `commands` has none.
 std::string Singular(const std::string& word, const std::vector<std::string>& commands);
 
-// Returns "--name" for each option that may follow the command `app`: its own options, and those of the commands
-// around it, which it also accepts.
+// Returns "--name" for each option that may follow the command `app`: its own options and those of its parent commands.
 std::vector<std::string> OptionNames(const CLI::App& app);
 
-// Finds an option of `app`, or of a command around it, by its name without dashes. Returns null if there is none.
+// Finds an option of `app`, or of one of its parent commands, by its name without dashes. Returns null if there is
+// none.
 const CLI::Option* FindOption(const CLI::App* app, const std::string& name, bool is_long);
 
 // Returns the words that lead from the root to the command `app`, such as "job submit"; empty for the root.

@@ -23,10 +23,12 @@ constexpr struct {
 } kHarmless[] = {
     // How much the program prints about its own work, and where.
     {"", "-v|--v|--verbose|--no-pager|--debug|--color|--no-color|--log-level|--progress|--no-progress"},
-    // A command of ampctl that asks a question has no -y in the answer if the user gave none.
+    // Options that skip the program's questions. If the user gave no -y, the suggested ampctl command has none either,
+    // so it asks its question.
     {"", "-y|--yes|--assume-yes|--no-input"},
     {"", "--wait=true|--record|--save-config|--chunk-size"},
-    // ampctl job delete and worker drain do what these options ask for, or have nothing for them to act on.
+    // `ampctl job delete` and `ampctl worker drain` behave as these options ask in any case, or the options do not
+    // apply to them.
     {"delete|drain|rm|cancel|kill|replace|run", "--force|--grace-period|--now|--cascade|--wait"},
     {"rm", "-f"},
     {"drain", "--ignore-daemonsets|--delete-emptydir-data|--delete-local-data|--disable-eviction"},
@@ -35,10 +37,11 @@ constexpr struct {
     // ampctl lists the jobs of all users, one line for each.
     {"squeue|sacct|sinfo|sstat|pbsnodes", "-a|--all|--allusers|-X|--allocations|-r|--array"},
     {"e|exp|experiment|experiments|status|queue", "-a|--all"},
-    // ampctl job show prints everything about a job; the lines of a log begin with their time.
+    // `ampctl job show` prints everything about a job in any case.
     {"scontrol", "-d|-dd|--details|-o|--oneliner"},
     {"qstat", "-f"},
     {"sprio", "-l"},
+    // Each line of a job's log begins with its time.
     {"logs", "--all-containers|--timestamps|--prefix|--max-log-requests"},
     // Each of these asks for what the command of ampctl does in any case.
     {"wait|events|event|get", "--for"},
@@ -67,7 +70,8 @@ bool IsHarmless(const std::string& command, const std::string& word) {
   });
 }
 
-// Whether the answer contains the option, other than in the list of jobs that xargs reads.
+// Whether the answer contains the option. The fixed options of the suggested shell pipes do not count: those in `whoami
+// -q`, `job list -q` and `xargs -r -n 1`.
 bool Mentions(const std::string& answer, const std::string& option) {
   const std::string text =
       absl::StrReplaceAll(answer, {{"job list -q", ""}, {"xargs -r -n 1", ""}, {"whoami -q", ""}}) + " ";
@@ -95,7 +99,7 @@ struct Dropped {
   bool has_value;  // The next word is its value.
 };
 
-// Returns the words without the options, except the option `kept`.
+// Returns the words without `options` and their values. The option `kept` is not removed.
 Words Without(const Words& words, const std::vector<Dropped>& options, const std::string& kept = "") {
   Words result;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -116,7 +120,8 @@ bool AsksForDefault(const std::string& command, const std::string& value) {
   return absl::AsciiStrToLower(value) == "all" || (value == "1" && IsOneOf(command, "sbatch|srun|salloc|bsub|qsub"));
 }
 
-// Whether the option's value is a name that the answer contains, without the number of Slurm's step or task: 5 of 5.0.
+// Whether the option's value is a name that the answer contains. Of several names, separated by commas, examines the
+// first. For a Slurm step or task such as 5.0, it is enough that the answer contains 5.
 bool IsName(const std::string& name, const std::string& value, const std::string& answer) {
   const std::string first = value.substr(0, value.find(','));
   const size_t step = first.find_first_of("._");
@@ -160,7 +165,8 @@ std::vector<std::string> DroppedOptions(const std::vector<std::string>& words, c
   const std::string bare = answer(Without(words, dropped));
   Words names;
   for (const Dropped& option : dropped) {
-    // Two options that mean the same have no effect beside each other.
+    // If two options mean the same, removing either one alone changes nothing, although they have an effect. So an
+    // option counts only if it also has no effect when it is the only one: `bare` is the answer without all of them.
     if (dropped.size() == 1 || answer(Without(words, dropped, option.name)) == bare) {
       names.push_back(option.name);
     }

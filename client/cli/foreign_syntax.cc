@@ -128,8 +128,9 @@ constexpr struct {
     {"debug|run", "--image|--target|--overrides %", "--image"},
 };
 
-// Lists of other programs that show only some of the jobs unless the user gives one of the options `unless`, and the
-// option of ampctl that lists the same jobs. `program` stands in front of the command; empty: the command is a program.
+// Commands of other programs that list jobs, but by default only some of them. `unless`: the options with which the
+// command lists others too; empty: there are none. `own`: the option of ampctl that lists the same jobs as the command
+// by default. `program`: the word in front of the command; empty if the command is itself a program, such as squeue.
 constexpr struct {
   const char* program;
   const char* command;
@@ -184,7 +185,8 @@ bool IsTypeAndName(const std::string& word) {
 }
 
 // Appends Slurm's KEY=VALUE to `words` in the form that the tables of foreign words have: an option (--priority 10), a
-// thing and its name (job 5), or a name alone. Drops other keys of scontrol and sacctmgr.
+// thing and its name (job 5), or a name alone. A KEY=VALUE that has no such form is dropped after scontrol or sacctmgr,
+// and appended unchanged after another program.
 void AddAssigned(const std::string& word, Words* words) {
   const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const std::string key = absl::AsciiStrToLower(assigned.first);

@@ -21,8 +21,8 @@ bool LooksLikeJobFile(const std::string& word);
 // Whether the word is a program or a script, such as train.py, which ampd does not run.
 bool LooksLikeScript(const std::string& word);
 
-// Whether the word is the name of a program, which that program's own words follow: `kubectl` in `ampctl kubectl get
-// pods`.
+// Whether the word is the name of another program, so that the next words are that program's own: `kubectl` in `ampctl
+// kubectl get pods`.
 bool IsProgram(const std::string& word);
 
 // Converts the words to the notation of the tables of foreign words. Options are replaced by the options of ampctl that

@@ -248,7 +248,8 @@ Words RepeatedBy(const CLI::App& root, const Words& words) {
   return is_own_list || is_list || IsProgram(repeated[0]) ? repeated : Words();
 }
 
-// Returns the advice on a word in the group of jobs that other programs have without a group, such as `job squeue`.
+// Returns the advice on a word after `ampctl job` that is a command of another program and needs no `job` there, such
+// as squeue in `ampctl job squeue`.
 std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
   const std::string advice = FromTable(root, typed, 0).text;
   return absl::StrContains(advice, ": ampctl job ") ? advice : "";
@@ -307,11 +308,12 @@ std::string AdviceOn(const CLI::App& root, const std::string& group, const Words
   return advice.empty() ? OfNameAndVerb(root, typed, SubcommandNames(root)) : advice;
 }
 
-// Returns the advice with an end that names the options it leaves out, or a safe answer in its place. `answer` returns
-// the advice on other words.
+// Returns the advice, followed by the names of the user's options that it leaves out. If the advice could do more than
+// the user meant, returns a safe answer in its place (safe_answers.h). `answer` returns the advice on other words.
 std::string WithOptionsLeftOut(const CLI::App& root, const std::string& advice, const Words& words,
                                const Answering& answer) {
-  // A sentence about something that ampd lacks answers the line as a whole.
+  // The advice is either a call to make, or a sentence about something that ampd lacks. Such a sentence answers the
+  // whole command line, so it leaves out no option.
   const bool is_call = advice.starts_with("to ") || advice.starts_with("did you mean") || advice.starts_with("for ");
   Words dropped = is_call ? DroppedOptions(words, answer) : Words();
   const SafeAnswer safe = InsteadOf(root, advice, words, dropped);

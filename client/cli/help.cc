@@ -17,8 +17,8 @@
 namespace ampd::client {
 namespace {
 
-// Returns the command that a user means who typed only its verb: "job submit" for "submit". If several groups have the
-// verb, returns the first group's command. Null if no group has it.
+// Returns the command that is meant if the user typed only its verb: "job submit" for "submit". If several groups have
+// the verb, returns the first group's command. Null if no group has it.
 const CLI::App* FindVerb(const CLI::App* root, const std::string& verb) {
   for (const CLI::App* group : SubcommandsOf(*root)) {
     std::string unknown;

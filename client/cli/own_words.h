@@ -17,7 +17,8 @@ std::string CallOf(const CLI::App& command);
 // `words`, and a placeholder in [...] without a name is left out. Options in `words` that the command has are appended.
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words);
 
-// Returns the words that are names if `command` reads `words`: those that are neither options nor values of options.
+// Returns the words that are names when `words` are parsed as arguments of `command`: those that are neither options
+// nor values of options.
 std::vector<std::string> OwnNames(const CLI::App& command, const std::vector<std::string>& words);
 
 // Returns the value that `words` give to an option of the command, such as "--tenant"; empty if they give none. The

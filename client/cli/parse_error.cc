@@ -157,9 +157,8 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
 
-// Returns the end of a message about `--preset bf16,fp16`, where the option takes one of some words and may be
-// repeated:
-// "; write --preset bf16 --preset fp16". Empty for other options and values.
+// Returns the end of the error message for a list such as `--preset bf16,fp16`, if the option takes one word of a fixed
+// set but may be repeated: "; write --preset bf16 --preset fp16". Empty for other options and values.
 std::string WithOneOptionEach(const Argument* argument, const std::string& name,
                               const std::vector<std::string>& words) {
   if (argument == nullptr || argument->choices.empty() ||

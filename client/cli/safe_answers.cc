@@ -63,7 +63,7 @@ struct Call {
   std::string where;  // its options --address and --tenant: " --tenant vision"
 };
 
-// Returns the call that begins with the words; its path is empty if it ends or deletes nothing.
+// Parses the command line `text`. The result's `path` is empty if the command ends, deletes or stops nothing.
 Call CallOfWords(const std::string& text) {
   Call call;
   for (const auto& [path, see] : kDestructive) {
@@ -122,7 +122,8 @@ std::string OptionIn(const Words& words, std::string_view options, std::string* 
   return "";
 }
 
-// Returns the sentence for workers that are selected by labels, or of which only some jobs are to move.
+// Returns the sentence for a command that selects workers by labels, or that drains only some of a worker's jobs. Empty
+// for other commands.
 std::string AboutWorkers(const Call& call, const Words& words) {
   std::string value;
   if (!call.path.starts_with("worker ")) {

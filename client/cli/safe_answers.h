@@ -16,9 +16,9 @@ struct SafeAnswer {
 };
 
 // Returns the answer to give in place of `advice`, whose command ends or deletes something, if the user's `words` have
-// an option that ampctl cannot follow there: --dry-run, a filter together with ids, a filter among the options
-// `dropped`, labels of workers, or a signal. REQUIRES: `root` is ampctl itself, and `words` have the form of
-// PlainOptions.
+// an option that this command cannot honour: --dry-run, a filter together with ids, a filter among the options
+// `dropped`, labels of workers, or a signal. REQUIRES: `root` is ampctl itself, and `words` have the form that
+// PlainOptions returns (typed_options.h).
 SafeAnswer InsteadOf(const CLI::App& root, const std::string& advice, const std::vector<std::string>& words,
                      const std::vector<std::string>& dropped);
 
@@ -26,8 +26,8 @@ SafeAnswer InsteadOf(const CLI::App& root, const std::string& advice, const std:
 std::string ListOfJobs(const CLI::App& root, const std::vector<std::string>& words,
                        const std::vector<std::string>& names);
 
-// Returns the advice with the server and the tenant that the user's `words` name in both commands of each pipe
-// `ampctl job list -q ... | xargs -r ampctl job ...`.
+// Adds the server and the tenant that the user's `words` name to both commands of each pipe `ampctl job list -q ... |
+// xargs -r ampctl job ...` in the advice. Returns the result.
 std::string InServerAndTenant(const CLI::App& root, const std::string& advice, const std::vector<std::string>& words);
 
 }  // namespace ampd::client

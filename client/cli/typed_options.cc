@@ -48,7 +48,7 @@ bool HasValueAttached(const std::string& command, const std::string& word) {
   });
 }
 
-// Whether the option says what happens without it.
+// Whether the option asks for what happens without it anyway, such as --x=false.
 bool IsOff(const std::string& word) {
   return word.starts_with("--") && (word.ends_with("=false") || word == "--dry-run=none");
 }

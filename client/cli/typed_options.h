@@ -9,7 +9,7 @@ namespace ampd::client {
 // Returns the words with each option in the form `-x VALUE`, `--x VALUE` or `--x=VALUE`:
 //   * A short option of kubectl, Slurm or gh that has its value attached is split: -nvision becomes -n vision.
 //   * Options between a program and its command move behind the command: kubectl -n x get becomes kubectl get -n x.
-//   * An option that says what happens without it is dropped: --x=false, --dry-run=none.
+//   * An option that asks for what happens without it anyway is dropped: --x=false, --dry-run=none.
 // REQUIRES: `typed` is not empty. It begins with a program or with a command of one.
 std::vector<std::string> PlainOptions(const std::vector<std::string>& typed);
 

@@ -24,7 +24,8 @@ bool IsLost(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
 }
 
-// Shows the successive readings of one list. Single-threaded, except for Ctrl-Z.
+// Shows the successive readings of one list. Single-threaded, except that on Ctrl-Z the thread that receives signals
+// calls LiveScreen::Suspend, which restores the terminal.
 class View {
  public:
   View(Session* session, const Cells& headings)

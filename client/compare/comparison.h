@@ -49,12 +49,13 @@ struct PolicyDifference {
 };
 
 // Compares the policy with the baseline. If both ran with the same two or more seeds, the intervals are t intervals
-// over these pairs of runs. Otherwise the intervals come from the noise within one run:
+// over these pairs of runs. Otherwise the intervals come from the noise within one run. Half the width of an interval
+// is then:
 //
 //   training loss   2 sqrt(2) times the noise of the baseline's smoothed loss in its tail. The baseline's noise stands
 //                   for that of both runs, so that strong noise in the policy's loss does not hide a difference.
 //   accuracy        twice the combined sampling error of both accuracies, from num_eval_samples samples each
-//   time            twice the combined noise of both paces
+//   time            twice the combined noise of both paces (RunFacts::pace_noise)
 //   evaluation loss not known
 //
 // In both cases, a difference of the training loss counts as noise if it is below a ten-thousandth of the fall of the

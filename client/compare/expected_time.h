@@ -15,10 +15,10 @@ struct ExpectedTime {
   std::string device;  // The finished job's device: "w1/cpu".
 };
 
-// Returns the time that `spec` will take in `precision` on a device of the kind "CPU" or "GPU". The pace comes from a
-// job in `finished`, which has the newest job first: the first one with the same model, data, batch size, precision and
-// kind of device. If `spec` has only a number of epochs, this job must also show how many steps an epoch has. Unset if
-// there is no such job. `spec` has its defaults filled in.
+// Returns the time that `spec` will take in `precision` on a device of the kind "CPU" or "GPU". The pace, in steps per
+// second, is that of the first job in `finished` that has the same model, data, batch size, precision and kind of
+// device. `finished` is ordered, the newest job first. If `spec` has only a number of epochs, this job must also show
+// how many steps an epoch has. Unset if there is no such job. `spec` has its defaults filled in.
 std::optional<ExpectedTime> ExpectedTimeOf(const v1::JobSpec& spec, const std::string& precision,
                                            const std::string& device_kind, const std::vector<v1::Job>& finished);
 

@@ -19,10 +19,10 @@ struct ChartSeries {
   std::vector<CurvePoint> faint;  // A curve drawn behind it in a faint colour; may be empty.
 };
 
-// Returns an SVG element with the curves over the steps, with axes and a legend. The y axis covers `line` of every
-// series, not `faint`.
-// Lines that rise far above their first values are cut at the top. Points that are not finite are omitted. Each line
-// has at most about 400 points. Returns "" if there is nothing to draw.
+// Returns an SVG element with the curves over the steps, with axes and a legend. The y axis covers the values of every
+// series' `line`; the values of `faint` do not extend it. Lines that rise far above their first values are cut at the
+// top. Points that are not finite are omitted. Each line has at most about 400 points. Returns "" if there is nothing
+// to draw.
 std::string SvgChart(const std::string& title, const std::vector<ChartSeries>& series);
 
 // Returns about five round numbers between `low` and `high`. REQUIRES: low < high, both finite.

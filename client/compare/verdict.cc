@@ -84,8 +84,8 @@ using Places = std::map<std::string, std::set<int>>;
 
 void AddPlaces(const PolicyRuns& policy, Places* places) {
   for (const RunFacts& run : policy.runs) {
-    // A device is a text such as "w1/cpu, AMD EPYC". Compare only the vendor's name, the part after the comma, because
-    // runs on two workers with the same kind of device can be compared.
+    // A device is a text such as "w1/cpu, AMD EPYC". Compare only the part after the comma, the name that the vendor
+    // gives the device, because runs on two workers with the same kind of device can be compared.
     const size_t comma = run.device.find(", ");
     const std::string device = comma == std::string::npos ? run.device : run.device.substr(comma + 2);
     std::set<int>& num_threads = (*places)[absl::StrCat(run.num_devices, " x ", device)];

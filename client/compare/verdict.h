@@ -49,12 +49,13 @@ struct Verdict {
 
 // Decides which policy to recommend, by a comparison with the baseline. The baseline is the policy `baseline` or, if
 // that is empty, fp32. If this policy does not exist, or one of its runs failed, diverged or raised its precision, the
-// first policy without such runs replaces it; policies that are not emulated come first. The rules, in this order:
+// baseline is the first policy without such runs that is not emulated or, if there is none, the first without such
+// runs. The rules, in this order:
 //
 //   1. Never a policy that diverged, failed, raised its precision or is less accurate than the baseline, nor one whose
 //      accuracy is unknown.
 //   2. Never an emulated policy unless it is the baseline, because emulation does not have the speed of the formats.
-//      Never a policy that ran on another device than the baseline.
+//      Never a policy that ran on a device other than the baseline's.
 //   3. The fastest policy that is faster than the baseline.
 //   4. Otherwise the policy with the smallest peak memory, if it saves memory and is not slower than the baseline. To
 //      count as not slower, its time must be known to within 10%.

@@ -330,7 +330,7 @@ std::string DifferenceText(const Difference& difference) {
   if (!difference.half_width.has_value() || !(*difference.half_width > 0)) {
     return absl::StrFormat("%+.3g", difference.value);
   }
-  // Show two significant digits of the noise, and as many decimals of the value.
+  // Show two significant digits of the noise, and the value with the same number of decimals as the noise.
   constexpr int kMostDecimals = 9;
   const int decimals =
       std::clamp(1 - static_cast<int>(std::floor(std::log10(*difference.half_width))), 0, kMostDecimals);

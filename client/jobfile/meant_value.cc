@@ -136,7 +136,7 @@ std::string WithoutQuotes(const std::string& text, const FieldDescriptor& field)
 bool MeansNoValue(const YamlNode& node, const FieldDescriptor& field) {
   const std::string& text = node.text;
   const bool is_null = text == "null" || text == "Null" || text == "NULL" || text == "~";
-  // Python's None may be a text, and "none" is a value of some choices.
+  // In a field for a text or a choice, Python's "None" may be meant as a value: an ordinary text, or the choice "none".
   const bool may_be_word =
       field.cpp_type() == FieldDescriptor::CPPTYPE_STRING || field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
   return node.mark.source.starts_with(kSetOption) && node.kind == YamlNode::Kind::kScalar &&

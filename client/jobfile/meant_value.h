@@ -14,7 +14,7 @@ namespace ampd::client {
 // it.
 inline constexpr char kSetOption[] = "--set ";
 
-// A field whose value is refused, as the user wrote it.
+// A field whose value is refused. The path is as the user wrote it.
 struct RefusedField {
   std::string path;          // empty: the top of the job file
   bool is_override = false;  // whether a --set sets the value

@@ -95,8 +95,8 @@ std::optional<ScalarRefusal> RefuseLeadingZero(const std::string& text) {
       {}};
 }
 
-// Returns the text in ASCII and without separators between groups of digits, as a number is written. Empty if the text
-// has neither.
+// Returns the text as a number is written: with ASCII in place of characters that only look like it, and without
+// separators between groups of digits. Empty if the text has no such characters and no separators.
 std::string PlainNumber(const std::string& text) {
   const std::string ascii(absl::StripAsciiWhitespace(WithPlainCharacters(text)));
   const std::string plain = WithoutSeparators(ascii);

@@ -26,7 +26,8 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
     const auto entry =
         std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
     if (entry == node->entries.end()) {
-      // In "optimizer: {name: adamw}", which is no job file, adamw is meant to be the choice.
+      // "optimizer: {name: adamw}" is not valid in a job file, but shows that adamw is meant as the choice of the
+      // optimizer.
       num_words += std::any_of(node->entries.begin(), node->entries.end(),
                                [&](const YamlEntry& one) { return absl::EqualsIgnoreCase(one.value.text, word); });
       break;
@@ -61,7 +62,7 @@ bool HoldsFields(const UnknownField& unknown) {
          FindField(*unknown.type, entry->value.entries.front().key) != nullptr;
 }
 
-// Returns how the field at the path is written: as it is in an override, and as nested mappings in a file. An empty
+// Returns the field as the user would write it: in an override the path itself, in a file nested mappings. An empty
 // value is shown as "...".
 std::string Written(const std::string& path, bool is_override, const std::string& value = "") {
   const std::vector<std::string> words = absl::StrSplit(path, '.');

@@ -56,7 +56,8 @@ std::string MeantValue(const FieldViolation& violation, const SourceMark& place)
 }
 
 // Returns the description with the field's value as the user wrote it: "is '100000d'; must be ..." for
-// "is 2400000h; must be ...". `text` is empty if the user did not set the field, or set a text.
+// "is 2400000h; must be ...". `text` is empty if the user did not set the field, or if it is a string field, whose
+// value the server shows as written.
 std::string WithWrittenValue(const std::string& description, const std::string& text) {
   constexpr size_t kBegin = 3;  // the length of "is "
   const size_t end = description.find("; ");
@@ -69,7 +70,8 @@ std::string WithWrittenValue(const std::string& description, const std::string& 
 }
 
 // Returns the overrides that set fields which the description names, except the override at `place`: "; see --set
-// eval.every_steps". The description may be of a field of the file that does not suit them. Empty if there are none.
+// eval.every_steps". The description may be about a field that the file sets, and that conflicts with these overrides.
+// Empty if there are none.
 std::string OverridesIn(const std::string& description, const JobFile& file, const SourceMark& place) {
   std::set<std::string> sources;
   for (const auto& [path, mark] : file.marks) {

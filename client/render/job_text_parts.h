@@ -9,8 +9,8 @@
 // Parts of texts about jobs, for job_text.cc and job_end_text.cc only.
 namespace ampd::client {
 
-// Whether the progress has the numbers of its last step that no outcome keeps, such as the gradient norm. The progress
-// of a job that ended long ago has not.
+// Whether the progress has those numbers of the last step that are not kept in the outcome of an attempt
+// (FinalMetrics), such as the gradient norm. The progress of a job that ended long ago lacks them.
 inline bool HasLastStep(const v1::Progress& progress) {
   return progress.samples_per_second() > 0 || progress.grad_norm() != 0 || progress.learning_rate() != 0;
 }

@@ -21,7 +21,7 @@ size_t StartOfLastLines(std::string_view text, int num_lines);
 // What ParseMoment accepts, for the end of an error message.
 inline constexpr char kMomentWords[] = "a duration such as 10m or a time such as 2026-01-31T23:59:59Z";
 
-// Parses a moment: a time, or a duration, which means that long before `now`. Times have the format of RFC 3339
+// Parses a moment: a time, or a duration, which is subtracted from `now`. Times have the format of RFC 3339
 // (2026-01-31T23:59:59Z, 2026-01-31T23:59:59+01:00) or, without an offset, are in `zone`: "2026-01-31 23:59:59",
 // "2026-01-31 23:59", "2026-01-31". Also accepts times as ampctl prints them (FormatTimestamp).
 std::optional<absl::Time> ParseMoment(std::string_view text, absl::Time now, absl::TimeZone zone);

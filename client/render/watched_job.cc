@@ -137,7 +137,8 @@ double WatchedJob::samples_per_second() const {
   if (known) {
     return batch_size / absl::ToDoubleSeconds(step_time);
   }
-  // The progress of a job that ended long ago has the mean number of steps per second, and no samples.
+  // The progress of a job that ended long ago has the mean number of steps per second, but no number of samples per
+  // second.
   return progress().samples_per_second() > 0 ? progress().samples_per_second()
                                              : batch_size * progress().steps_per_second();
 }

@@ -127,8 +127,8 @@ bool ReadLine(absl::string_view line, Contexts* contexts) {
   return IsContextName(words[0]);
 }
 
-// Returns what is wrong with the address in a line of the file that names a server; "" if nothing is wrong, or the line
-// is none.
+// Returns what is wrong with the address in a line of the file that names a server; "" if nothing is wrong, or if the
+// line does not name a server.
 std::string FaultOfAddress(absl::string_view line) {
   const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
   const bool is_server = words.size() > 1 && IsContextName(words[0]);

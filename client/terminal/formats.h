@@ -13,7 +13,7 @@ enum class OutputFormat { kTable, kWide, kJson, kJsonLines, kYaml, kName, kCsv, 
 // The formats that a command supports, in the order of the enumeration. Every command has kTable, its plain text.
 using FormatSet = std::vector<OutputFormat>;
 
-// Returns all formats except csv, which only lists support, and kMarkdown and kHtml, which only reports support.
+// Returns all formats except kCsv (only for lists) and kMarkdown and kHtml (only for reports).
 FormatSet AllFormats();
 FormatSet AllFormatsBut(const FormatSet& left_out);
 // Returns the formats of a command that prints a list: AllFormats() and csv.

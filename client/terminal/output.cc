@@ -54,8 +54,8 @@ bool PrintList(const Session& session, const std::vector<Message>& messages) {
   return PrintItems(session, items);
 }
 
-// Returns what a list prints for one message: with -o name or -q `name`, with other formats the message in the format
-// of -o. `csv` and `table` are functions that return the message's rows for -o csv and for tables.
+// Returns what a list prints for one message. With -o name or -q, this is `name`; otherwise it is the message in the
+// format of -o. `csv` and `table` are functions that return the message's rows for -o csv and for tables.
 template <typename Csv, typename Table>
 ItemText TextInFormat(const Session& session, const google::protobuf::Message& message, const std::string& name,
                       const Csv& csv, const Table& table) {

@@ -49,7 +49,8 @@ Cells WorkerListHeadings(const Session& session);
 void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers);
 void PrintCheckpoints(const Session& session, const std::vector<v1::Checkpoint>& checkpoints);
 
-// Prints a list of artifacts. `job` is the job whose samples are listed; empty if all artifacts are listed.
+// Prints a list of artifacts. `job` is the job whose artifacts (samples, profiles and predictions) are listed; empty if
+// all artifacts are listed.
 void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& artifacts, const std::string& job);
 
 // Returns " in tenant 'vision'" if the run works in one tenant only, for a message; otherwise "". REQUIRES:
@@ -71,8 +72,9 @@ void PrintJob(const Session& session, const v1::Job& job);
 // message.
 bool PrintStructured(const Session& session, const google::protobuf::Message& message);
 
-// A named value. PrintStructured prints a sequence of these for data that is not in a proto message, in this order.
-// Names are in camelCase; YAML has them in snake_case. A message is not owned.
+// A named value. PrintStructured prints a sequence of these, in the order of the sequence, for data that is not in a
+// proto message. Names are in camelCase; in YAML they are printed in snake_case. A value may be a proto message, which
+// it points to and does not own.
 struct PlainField;
 using PlainFields = std::vector<PlainField>;
 using PlainValue =

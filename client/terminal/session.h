@@ -57,8 +57,8 @@ class Session {
   explicit Session(GlobalOptions options);
 
   const GlobalOptions& options() const { return options_; }
-  // Whether to print names only. True with -o name. Also true with -q, unless -o selects another format than the
-  // default table or the command has no names.
+  // Whether to print names only. True with -o name. Also true with -q, except if the command has no names, or if -o
+  // selects a format other than the default table.
   bool names_only() const {
     const bool is_default = options_.output == OutputFormat::kTable;
     return options_.output == OutputFormat::kName || (options_.quiet && is_default && options_.has_names);

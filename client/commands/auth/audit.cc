@@ -23,7 +23,7 @@ struct AuditOptions {
   std::optional<absl::Duration> since;
 };
 
-// Checks for a Unix time in place of a duration; the parser checks the rest.
+// Rejects a Unix time in place of a duration. Returns the error; empty for other texts, which the parser checks.
 std::string CheckAge(const std::string& text) {
   return TimeOfUnix(text).empty()
              ? ""

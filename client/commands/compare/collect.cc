@@ -67,8 +67,9 @@ std::optional<int64_t> LargestBatch(JobClient* client, const v1::Job& job) {
 }
 
 // Derives a name for what was trained from the names of the jobs. `ampctl compare` appends the policy to each job's
-// name; for such jobs, returns the name without the policy. For other jobs, returns the beginning that all names share,
-// in whole parts between dashes. If they share nothing, returns the first job's name.
+// name; for such jobs, returns the name without the policy. For other jobs, splits the names at their dashes and
+// returns the first parts that all names share: "mlp-big" for "mlp-big-1" and "mlp-big-2". If they share none, returns
+// the first job's name.
 std::string CommonName(const std::vector<v1::Job>& jobs) {
   const v1::JobSpec& first = jobs.front().spec();
   if (const auto policy = first.labels().find(kPolicyLabel); policy != first.labels().end()) {

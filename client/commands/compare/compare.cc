@@ -177,7 +177,8 @@ absl::Status CheckHtmlFile(const CompareOptions& options) {
   return CheckOutputFile(options.html_file, options.force);
 }
 
-// Prints which jobs the command waits for, because their progress is shown only on a terminal.
+// Prints which jobs the command waits for. Without a terminal there is no progress bar, so nothing else shows the wait
+// until a job ends.
 void NoteUnended(const Session& session, const std::vector<v1::Job>& jobs) {
   std::vector<std::string> unended;
   for (const v1::Job& job : jobs) {

@@ -181,7 +181,8 @@ int ListJobs(Session* session, const ListOptions& options) {
   return kExitOk;
 }
 
-// Returns the values of a job whose change is worth a line of --watch. Values that change with time alone are excluded.
+// Returns those values of a job for which --watch prints a new line when they change. Excludes values that change with
+// time alone.
 std::string StateToWatch(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   return absl::StrJoin({v1::Job::State_Name(job.state()), ReasonWord(job), LatestPrecision(job), LatestWorker(job),

@@ -91,7 +91,8 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   if (!text.ok()) {
     return session->Fail(text.status());
   }
-  // The command to repeat names no override. With one, the user repeats the whole command line.
+  // The command that the error message suggests would lack the user's overrides and name. If there are any, suggest
+  // none; the message then says to repeat the command.
   const bool is_as_written = to_read.overrides.empty() && to_read.name.empty();
   SubmittedFile submitted = {
       .source = to_read.path == "-" ? "stdin" : to_read.path,

@@ -34,8 +34,9 @@ struct SubmittedFile {
 // too.
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read);
 
-// Prints which fields of an accepted file the overrides have replaced as a whole, such as a choice of another
-// optimizer, and other effects of overrides that the user may not expect (JobFile::notes).
+// Prints which fields of an accepted file the overrides replaced as a whole: for example, all of the file's `adamw` if
+// an override chooses another optimizer. Also prints other effects of overrides that the user may not expect
+// (JobFile::notes).
 void NoteReplaced(const Session& session, const SubmittedFile& submitted);
 
 // Prints why the server refused to create a job from the file. Prints the field violations with their lines in the file

@@ -19,7 +19,8 @@ struct ScaleOptions {
   std::optional<int> growth_interval;
 };
 
-// Returns when the change takes effect. While a job waits for its first attempt, its precision may still be open.
+// Returns when the change takes effect. If the job waits for its first attempt, its precision may not be chosen yet;
+// the text then says in which precision the change has no effect.
 std::string EffectText(const v1::Job& job) {
   const bool waits = job.state() == v1::Job::QUEUED || job.state() == v1::Job::PAUSED;
   if (!waits) {

@@ -44,8 +44,8 @@ absl::StatusOr<std::vector<v1::Worker>> ReadWorkers(JobClient* client, const Lis
   return sorted.Take();
 }
 
-// Returns the values of a worker whose change is worth a line of --watch. Values that change with time alone are
-// excluded.
+// Returns those values of a worker for which --watch prints a new line when they change. Excludes values that change
+// with time alone.
 std::string StateToWatch(const v1::Worker& worker) {
   std::string state = absl::StrCat(v1::Worker::State_Name(worker.state()), " ", worker.job_ids_size(), " ",
                                    worker.version(), " ", worker.message());
