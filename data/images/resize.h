@@ -18,9 +18,10 @@ struct Box {
 Box CentredBox(const Picture& picture, int64_t width, int64_t height);
 
 // Resizes the part `box` of a picture to width x height. Uses a triangle filter: it averages when shrinking, and
-// interpolates bilinearly when growing. The result equals that of Pillow, which crops the picture to `box` and resizes
-// it with BILINEAR, bit for bit if both sides change in the same ratio. Otherwise Pillow may filter columns before
-// rows, and values may differ by one. REQUIRES: the box lies within the picture; width and height are in [1, kMaxSide].
+// interpolates bilinearly when growing. If both sides change in the same ratio, the result equals, bit for bit, what
+// Pillow returns when it crops the picture to `box` and resizes it with BILINEAR. Otherwise Pillow may filter columns
+// before rows, and values may differ by one. REQUIRES: the box lies within the picture; width and height are from 1 to
+// kMaxSide.
 Picture Resize(const Picture& picture, const Box& box, int64_t width, int64_t height);
 
 }  // namespace ampd::images

@@ -130,7 +130,8 @@ absl::Status LookByLines(const std::string& path, MarksInTable& marks) {
   return absl::OkStatus();
 }
 
-// Determines whether quotation marks are CSV's or text in a file whose cells are separated by tabs.
+// Reads a file whose cells are separated by tabs. Determines whether its quotation marks are those of CSV or a part of
+// the text.
 absl::StatusOr<Quotes> QuotesBetweenTabs(const std::string& path) {
   MarksInTable marks;
   AMPD_RETURN_IF_ERROR(LookByCsv(path, marks));

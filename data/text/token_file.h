@@ -22,8 +22,8 @@ struct TokenFileOptions {
   bool replace = false;     // Overwrite an existing file.
   bool any_format = false;  // Accept files that are not text if the tokenizer takes arbitrary bytes.
   TokenFileFormat format = TokenFileFormat::kLlmC;
-  // WriteTokenFile calls this from time to time with the bytes of text that it has read and their total. If it returns
-  // false, WriteTokenFile stops with CANCELLED.
+  // WriteTokenFile calls this from time to time with the number of bytes that it has read so far, and with the size of
+  // the whole text in bytes. If it returns false, WriteTokenFile stops with CANCELLED.
   std::function<bool(int64_t num_read, int64_t num_bytes)> progress = [](int64_t, int64_t) { return true; };
 };
 
