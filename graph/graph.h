@@ -135,7 +135,7 @@ struct State {
 
 // The number of batches that a norm has processed in training, by its Python name ("bn1.num_batches_tracked"): an int64
 // scalar that checkpoints hold beside the running statistics. The counter is not a value of the graph, because no node
-// reads it. The code that runs the graph counts.
+// reads it. The code that runs the graph increments the counter.
 struct BatchCounter {
   std::string name;
   ValueId running_mean;  // The buffer that the norm writes once per batch.

@@ -127,9 +127,9 @@ class InPlacePass {
     return self.has_value() ? std::optional(Whole{*self, &node}) : std::nullopt;
   }
 
-  // Returns the values that contain `written`, from the innermost outwards, up to the last one that is in `read`. The
-  // search ends at a view whose part can't be scattered back. Omits a value that is the same memory as another one (no
-  // view), unless it is in `read`. Removes the returned values from `read`.
+  // Returns the values that contain `written`, from the innermost outwards, up to the outermost one that is in `read`.
+  // The search ends at a view whose part can't be scattered back. Omits a value that is exactly the memory of the value
+  // inside it (Whole::view is null), unless the omitted value is in `read`. Removes the returned values from `read`.
   std::vector<Whole> WholesOf(ValueId written, std::set<ValueId>& read) const {
     std::vector<Whole> wholes;
     size_t num_read = 0;
@@ -221,8 +221,8 @@ class InPlacePass {
   std::vector<bool> is_made_;                 // For each value: a node made it.
   std::vector<bool> is_trained_;              // For each value: it has a gradient.
   std::vector<int> last_reads_;  // For each value: last node that reads it, kNone, or beyond all nodes for an output.
-  // Maps each owner of memory (Aliases::Of) to the values so far that use this memory. ReadBehind removes the values
-  // that no later node reads.
+  // Maps each owner of memory (Aliases::Of) to the values that use this memory: inputs, states, and results of the
+  // nodes visited so far. ReadBehind removes the values that no later node reads.
   std::map<int, std::vector<ValueId>> shown_;
 };
 

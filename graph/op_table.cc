@@ -22,8 +22,9 @@ std::vector<OpRow> ComputingRows() {
       {.op = "aten.linear.default", .op_class = kLower, .saves = {"input", "weight"}},
       {.op = "aten.matmul.default", .op_class = kLower, .saves = {"self", "other"}},
       {.op = "aten.mm.default", .op_class = kLower, .saves = {"self", "mat2"}},
-      // `saves` lists what LibTorch's flash kernels save: not the softmax and, if there is a mask, the numbers that it
-      // adds to the scores. OpMemory has what an attention without a flash kernel saves.
+      // `saves` lists what LibTorch's flash kernels save. They do not save the softmax. If there is a mask, they also
+      // save the numbers that it adds to the scores (added_mask). OpMemory has what an attention without a flash kernel
+      // saves.
       {.op = "aten.scaled_dot_product_attention.default",
        .op_class = kLower,
        .saves = {"query", "key", "value", "result", "result.logsumexp", "result.added_mask"},
@@ -205,8 +206,8 @@ std::vector<OpRow> ImportedConstantRows() {
   };
 }
 
-// Ops from which transformers' models make masks, biases and positions, and those of the attention of Swin v2 and
-// MaxViT.
+// Ops with which the models of the library transformers compute masks, biases and positions, and ops in the attention
+// of Swin v2 and MaxViT.
 std::vector<OpRow> MaskAndBiasRows() {
   return {
       {.op = "aten.baddbmm.default", .op_class = kLower, .saves = {"batch1", "batch2"}},

@@ -22,7 +22,8 @@ namespace ampd::graph {
 //   return std::move(rewriter).Finish();
 //
 // The copy starts with all values, inputs, parameters, buffers and outputs of the source, with the same ids, and no
-// nodes. Emit() appends a node in front of the next one that is kept. Thread-compatible.
+// nodes. Emit() and Keep() append to the end of the copy, so an emitted node comes before the next node that is kept.
+// Thread-compatible.
 class Rewriter {
  public:
   explicit Rewriter(const Graph& source);

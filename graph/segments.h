@@ -17,8 +17,8 @@ struct Segment {
   size_t begin = 0;
   size_t end = 0;
   bool recomputed = false;
-  // For a recomputed segment: `inputs` are values from before the segment that its second run reads; `outputs` are
-  // values of the segment that are read outside it.
+  // For a recomputed segment: `inputs` are the values that its second run reads and that were made before the segment.
+  // `outputs` are the values of the segment that are read outside it.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 };

@@ -136,8 +136,8 @@ class GraphBuilder {
   // Concatenates along `dim`; all other dimensions must agree. REQUIRES: parts is not empty.
   ValueId Concat(std::string_view path, const std::vector<ValueId>& parts, int64_t dim);
   ValueId Softmax(std::string_view path, ValueId x, int64_t dim);
-  // In Add and Mul, y is broadcast to x: y has the shape of x or of its last dimensions, with size 1 where y is
-  // repeated.
+  // Add and Mul broadcast y to x: y has the shape of x, or that of the last dimensions of x. A dimension of y may have
+  // size 1; y is then repeated along it.
   ValueId Add(std::string_view path, ValueId x, ValueId y);
   ValueId Mul(std::string_view path, ValueId x, ValueId y);
   // Logits (B, classes), labels int64 (B) -> scalar: the mean loss over the batch.

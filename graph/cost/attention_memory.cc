@@ -11,7 +11,7 @@ int64_t AttentionSavedBytes(const AttentionSizes& sizes) {
   return kFloatBytes * (sizes.query + sizes.key + sizes.value + (sizes.drops ? 3 : 1) * sizes.scores);
 }
 
-// Counts one byte per score, for the mask of scores that are minus infinity; the scaled query and key; and the fp32
+// Counts the mask that marks scores of minus infinity (one byte per score), the scaled query and key, and the fp32
 // copies of 16-bit inputs. Without dropout also counts two softmaxes: the softmax itself, and a copy with zeros in the
 // rows whose scores are all minus infinity.
 int64_t AttentionForwardBytes(const AttentionSizes& sizes) {

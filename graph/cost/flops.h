@@ -15,7 +15,7 @@ namespace ampd::graph {
 // model (PaLM, arXiv:2204.02311, appendix B):
 //
 //   * Only products count: matrix products, convolutions, attention and recurrent layers.
-//   * Attention counts all its scores, also those that a mask hides.
+//   * For attention, all scores count, also those that a mask hides.
 //   * For each product of the forward pass, the backward pass has one product per argument that has a gradient. The
 //     backward pass of a recurrent layer counts twice as much as its forward pass.
 //   * Nodes of a checkpoint segment count once, although they run twice.

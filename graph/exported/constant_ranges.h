@@ -6,8 +6,8 @@
 
 namespace ampd::graph {
 
-// Looks for an index beyond the end of a table that the graph uses whatever its inputs are, for example a position
-// beyond the longest text that a model has embeddings for. Returns a message with the op, its module, the index and the
+// Looks for an index that lies outside its table and that the graph uses for all inputs, for example a position beyond
+// the longest text for which a model has embeddings. Returns a message with the op, its module, the index and the
 // number of rows, or an empty string if no such index is found. Follows only integers that the graph makes itself, by
 // arange and the like.
 std::string FaultOfConstantIndices(const Graph& graph);

@@ -27,10 +27,10 @@ inline constexpr char kEvalConstants[] = "eval_constants";
 absl::StatusOr<std::string> OwnConstants(const ZipArchive& archive, std::string_view train, std::string_view eval);
 
 // Makes the evaluation program read its own constants. Without this call it would read the training program's constants
-// of the same names. Adds those of its own constants that it reads to the model's state, under the names "<name>@eval",
-// and gives these names to its inputs. `json`: the table of constants that OwnConstants returned for the model's file.
-// An error is put into the status of `json`. REQUIRES: the model has an evaluation program, and the model's state has
-// been read.
+// of the same names. Of the evaluation program's own constants, adds those that the program reads to the model's state,
+// under the names "<name>@eval", and gives these names to the program's inputs. `json`: the table of constants that
+// OwnConstants returned for the model's file. An error is put into the status of `json`. REQUIRES: the model has an
+// evaluation program, and the model's state has been read.
 void UseOwnConstants(const JsonCursor& json, ExportedModel& model);
 
 // The evaluation program's constant inputs that the training program does not have.
