@@ -39,8 +39,8 @@ bool IsEmptyOr(int length, const google::protobuf::RepeatedField<float>& column)
   return column.empty() || column.size() == length;
 }
 
-// Appends the rows [begin, end) of an optional column to `to`, which belongs to `length_before` rows. If only one of
-// the two columns has numbers, the rows of the other get NaN.
+// Appends the rows [begin, end) of the optional column `from` to `to`, a column of steps that had `length_before` rows
+// so far. If only one of the two columns has numbers, the rows of the other get NaN.
 void AppendOptional(const google::protobuf::RepeatedField<float>& from, int begin, int end, int length_before,
                     google::protobuf::RepeatedField<float>* to) {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
