@@ -26,10 +26,10 @@ graph::Dtype ComputeOf(const v1::PrecisionPolicy& policy, const Preset& preset);
 absl::StatusOr<Formats> ResolveFormats(const v1::PrecisionPolicy& policy, const Preset& preset,
                                        OptimizerKind optimizer);
 
-// Returns the loss scaling of a policy. Fields that the policy does not set have the preset's values. If the preset has
-// no dynamic loss scaling, but the policy asks for it or changes the compute format to fp16, these fields have the
-// values of torch.amp.GradScaler. If the policy changes the compute format to another one than fp16 and sets no loss
-// scaling, the loss is not scaled.
+// Returns the loss scaling of a policy. Fields that the policy does not set have the preset's values. There are two
+// exceptions. If the preset has no dynamic loss scaling, but the policy asks for it or changes the compute format to
+// fp16, the fields that the policy does not set have the defaults of torch.amp.GradScaler. If the policy changes the
+// compute format to one other than fp16 and sets no loss scaling, the loss is not scaled.
 LossScaleConfig ResolveLossScale(const v1::PrecisionPolicy& policy, const Preset& preset);
 
 }  // namespace ampd::precision

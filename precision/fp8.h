@@ -19,9 +19,9 @@ namespace ampd::precision {
 // Whether any layer may compute in FP8: a preset, a recipe or a module rule requests it.
 bool UsesFp8(const v1::PrecisionPolicy& policy, const Preset& preset);
 
-// The FP8 recipe of a policy. Fields that the policy does not set are those of the preset with the policy's scaling
-// ("fp8", "fp8-delayed" or "fp8-block"); an unset scaling is that of the policy's preset, or kCurrent if the preset has
-// none. Nothing if FP8 is not requested.
+// The FP8 recipe of a policy. If the policy sets no scaling, the scaling is that of the policy's preset, or kCurrent if
+// the preset has none. Every other field that the policy does not set is that of the FP8 preset with this scaling
+// ("fp8", "fp8-delayed" or "fp8-block"). Nothing if FP8 is not requested.
 std::optional<Fp8Recipe> ResolveFp8Recipe(const v1::PrecisionPolicy& policy, const Preset& preset);
 
 // A linear layer can compute in FP8 only if the number of its input features and the number of its output features are
@@ -44,8 +44,8 @@ std::string WhyNoFp8(const ResolvedPolicy& resolved);
 // A warning about FP8 layers that are so small that casting their operands likely takes more time than the faster
 // products save; empty if there are none. Uses torchao's filters, which were tuned on an H100 (torchao.float8,
 // "tensorwise", and "rowwise" for blocks). FP8 with one scale per tensor pays for a layer with more than 1024 outputs
-// or more than 4096 inputs. FP8 with finer scales pays for a layer with more than 2048 outputs and more than 1024
-// inputs, if also its outputs exceed 4096 or its inputs exceed 2048.
+// or more than 4096 inputs. FP8 with finer scales pays for a layer that fulfils both conditions: it has more than 2048
+// outputs and more than 1024 inputs, and it has more than 4096 outputs or more than 2048 inputs.
 std::string WhyFp8IsSlow(const ResolvedPolicy& resolved, const graph::Graph& graph);
 
 }  // namespace ampd::precision

@@ -4,8 +4,9 @@
 
 namespace ampd::precision {
 
-// Replaces every layer norm of a converted program by one of ampd's ops, together with what its kernels compute in the
-// same pass (worker/amp/ops/layer_norm.h):
+// Replaces every layer norm of a program, to which a precision policy was applied, by one of ampd's two ops below. The
+// op also replaces neighbouring additions and casts, which its kernels compute in the same pass
+// (worker/amp/ops/layer_norm.h):
 //
 // * "ampd.layer_norm"(input, normalized_shape, weight, bias, eps, dtype). It replaces the norm, and the cast of its
 //   result from fp32 to a 16-bit dtype if only the cast reads the result. `dtype` is that of the result.

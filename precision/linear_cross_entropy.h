@@ -14,8 +14,9 @@ namespace ampd::precision {
 //   loss = ampd.linear_cross_entropy(input, weight, bias, target, reduction)
 //
 // The two are combined if every value between them is read once and is not an output, and if input, weight, bias and
-// logits have one dtype. The new op computes its logits in the same dtype. Linear layers in FP8 ("ampd.linear_fp8") and
-// in fp32 copies ("ampd.linear_wide") are left alone. The new node belongs to the linear layer's module.
+// logits have one dtype. The new op computes its logits in the same dtype. Linear layers that compute in FP8
+// ("ampd.linear_fp8") or on fp32 copies of their operands ("ampd.linear_wide") are left alone. The new node belongs to
+// the linear layer's module.
 graph::Graph WithLinearCrossEntropies(const graph::Graph& program);
 
 }  // namespace ampd::precision

@@ -42,8 +42,8 @@ struct ScaleRange {
 };
 ScaleRange RangeOf(const LossScaleConfig& config);
 
-// A loss scale as text: the shortest one that reads back as the same fp32 number. Powers of two up to 2^43 are written
-// as whole numbers: "65536", "4294967296", "1.7014118e+38", "0.1", "inf".
+// A loss scale as text: the shortest one that reads back as the same fp32 number. Powers of two from 1 to 2^42 are
+// written as whole numbers. Examples: "65536", "4294967296", "1.7014118e+38", "0.1", "inf".
 std::string LossScaleText(double scale);
 
 }  // namespace ampd::precision

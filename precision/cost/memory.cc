@@ -340,7 +340,7 @@ MemoryEstimate MemoryModel::EvaluationAt(int64_t batch_size) const {
 
 // Memory grows nearly linearly with the batch size. So the search follows the line through its last two estimates. This
 // leads close to the largest batch after few queries, where bisection would need dozens. Every fourth query bisects:
-// for small batches the evaluation may need most memory, and then the line does not rise.
+// for small batches the evaluation may need more memory than the training step, and then the line does not rise.
 int64_t MemoryModel::LargestBatch(int64_t available_bytes) const {
   constexpr int64_t kMostGrowth = 1024;  // Keeps byte counts within 64 bits.
   const auto asked = [this](int64_t batch_size) { return Sized{batch_size, At(batch_size).total()}; };

@@ -47,8 +47,8 @@ inline constexpr int64_t kBytesAhead = int64_t{2} << 20;
 // The number of batches, of `batch_bytes` each, that a trainer gathers in advance into host memory. For small batches
 // it is as many as fit into kBytesAhead, at most kMostAhead; it is never less than kLeastAhead.
 int64_t BatchesAhead(int64_t batch_bytes);
-// The memory of the batches gathered in advance, in bytes. The result may include one batch more than BatchesAhead, so
-// that it never falls when the batch grows.
+// The memory of the batches gathered in advance, in bytes. BatchesAhead falls by whole batches as `batch_bytes` grows.
+// The result may include up to one batch more, so that it never falls.
 int64_t BytesAhead(int64_t batch_bytes);
 
 // The programs (graphs) that a training run executes, before a precision policy is applied. Made once, for any number
@@ -94,9 +94,9 @@ struct MemoryEstimate {
 // are not included. A step with several losses counts as much as its most expensive loss.
 //
 // For a GPU the model adds what is held all the time: cuBLAS's workspaces, the inputs of the captured CUDA graph, and
-// an estimate of what CUDA takes for itself. It does not add the working memory of the captured CUDA graph, which is
-// released if memory is short (worker/amp/captured_step.h), the rounding of the allocator, and cuDNN's workspaces.
-// Thread-compatible.
+// an estimate of what CUDA takes for itself. It adds neither the rounding of the allocator, nor cuDNN's workspaces, nor
+// the working memory of the captured CUDA graph. This working memory is released if memory is short
+// (worker/amp/captured_step.h). Thread-compatible.
 class MemoryModel {
  public:
   // Creates the model. Returns the errors of the graph passes, which are INVALID_ARGUMENT or UNIMPLEMENTED. `work`
@@ -110,8 +110,8 @@ class MemoryModel {
   absl::StatusOr<MemoryModel> WithSegments(const std::vector<std::string>& segments) const;
 
   // The memory of a step or of an evaluation, whichever is larger. For a run that only evaluates or predicts, the
-  // memory of the evaluation; this is too much for a prediction, which does not compute the sums over labels. REQUIRES:
-  // batch_size, the samples of one micro-batch, is at least 1.
+  // memory of the evaluation; for a prediction this estimate is too high, because a prediction does not compute the
+  // sums over labels. REQUIRES: batch_size, the samples of one micro-batch, is at least 1.
   MemoryEstimate At(int64_t batch_size) const;
 
   // The largest number of samples per micro-batch that fits into `available_bytes`; 0 if not even one fits.
@@ -160,10 +160,11 @@ struct SegmentChoice {
 // Chooses how many of the model's first blocks run again in the backward pass: the smallest number N with which a step
 // with `batch_size` samples per micro-batch fits into `bytes` or, if no number fits, the N with which the step needs
 // the least memory. The first blocks are chosen because their values would be held longest. For a model with more than
-// 16 blocks, only some numbers are tried, so that the time grows in proportion to the model and not to its square. Then
-// N may be larger than the smallest number that fits, but N - 1 does not fit; if no number that was tried fits, N is
-// the one of them that needs the least memory. The segments of `setup` are ignored. `work` is used as by
-// MemoryModel::Create. Returns the errors of MemoryModel::Create, and CANCELLED if `work` was stopped.
+// 16 blocks, only some numbers are tried, so that the time grows linearly with the number of blocks and not
+// quadratically. More blocks do not always need less memory, so N may then be larger than the smallest number that
+// fits. But N - 1 never fits. If no number that was tried fits, N is the one of them that needs the least memory. The
+// segments of `setup` are ignored. `work` is used as by MemoryModel::Create. Returns the errors of MemoryModel::Create,
+// and CANCELLED if `work` was stopped.
 absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes,
                                              graph::Work* work = nullptr);
