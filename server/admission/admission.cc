@@ -291,9 +291,9 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
 
 namespace {
 
-// Checks an order for a job whose precision is not chosen yet: at least one of the precisions that may be chosen must
-// scale the loss. Their floors and caps are not compared with the order, because they differ; the trainer keeps to
-// them.
+// Checks an order (a live change of the loss scaler) for a job whose precision is not chosen yet: at least one of the
+// precisions that may be chosen must scale the loss. The order's scale is not compared with their floors and caps,
+// because these differ. The trainer later clamps the scale to the floor and the cap of the chosen precision.
 absl::Status AdmitOrderBeforeChoice(const v1::LossScaleOrder& order, const internal::JobRecord& record) {
   const auto& prefer = record.job().spec().precision().prefer();
   bool may_scale = prefer.empty();
