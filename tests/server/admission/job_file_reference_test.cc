@@ -64,8 +64,8 @@ every default filled in.
   started with (`--data-root`), and a path below it.
 * Set only one of a section's fields that say "choose one": `model: {resnet: {depth: 18}}`.
 
-[job-file.schema.json](job-file.schema.json) is the same as a JSON schema. Editors with a YAML
-language server check and complete a job file that begins with this line:
+[job-file.schema.json](job-file.schema.json) has the contents of this page as a JSON schema. Editors
+with a YAML language server check and complete a job file that begins with this line:
 
     # yaml-language-server: $schema=job-file.schema.json
 )";
@@ -110,7 +110,8 @@ class Sections {
       if (path.empty() || !absl::StrContains(text, type->name())) {
         continue;
       }
-      text = std::regex_replace(text, std::regex("\\b" + type->name() + R"(((?:\.[a-z_]+)*)\b)"), "`" + path + "$1`");
+      text =
+          std::regex_replace(text, std::regex("\\b" + type->name() + R"(((?:\.[a-z0-9_]+)*)\b)"), "`" + path + "$1`");
     }
     return text;
   }
@@ -230,7 +231,7 @@ class Page {
       words.push_back("default depends on other fields");
     }
     if (const OneofDescriptor* const choice = field.real_containing_oneof(); choice != nullptr) {
-      words.push_back(choice->field_count() == 2 ? "or `" + NameOf(*OtherOf(field)) + "`" : "choose one");
+      words.push_back(choice->field_count() == 2 ? "set this or `" + NameOf(*OtherOf(field)) + "`" : "choose one");
     }
     std::string comment = WithoutLimits(WithoutDefault(sections_.WithPaths(comments_.Of(field)), facts), facts);
     if (comment.empty() && IsSection(field)) {
@@ -255,12 +256,16 @@ class Page {
     return choice.field(choice.field(0) == &field ? 1 : 0);
   }
 
+  // A limit that is another field's value is named by that field, without the value that the field has in the spec from
+  // which the limit was found: "1 to model.gpt2.n_positions".
   static std::string LimitsText(const FieldFacts& facts) {
+    static const std::regex value_of_example(R"((model\.[a-z0-9_.]+), \d+)");
     const bool are_numbers = std::all_of(facts.limits.begin(), facts.limits.end(), [](const std::string& limit) {
       return limit.find_first_not_of("0123456789 to") == std::string::npos;
     });
-    return facts.limits.size() > 1 && are_numbers ? "limit depends on other fields"
-                                                  : InUnits(absl::StrJoin(facts.limits, " or "));
+    return facts.limits.size() > 1 && are_numbers
+               ? "limit depends on other fields"
+               : std::regex_replace(InUnits(absl::StrJoin(facts.limits, " or ")), value_of_example, "$1");
   }
 
   // Replaces a number by its short form in parentheses: returns "0 to 1PiB" for "0 to 1125899906842624 (1PiB)".
