@@ -160,13 +160,14 @@ std::string BasisText(const std::vector<PolicyRuns>& policies, const Verdict& ve
   const bool has_loss = std::any_of(verdict.policies.begin(), verdict.policies.end(), [](const PolicyVerdict& policy) {
     return policy.difference.train_loss.has_value();
   });
-  return absl::StrCat("Noise is estimated within one run per policy: ",
-                      has_loss ? absl::StrCat("for the training loss from the smoothed losses in the last fifth of ",
-                                              policies[*verdict.baseline].name, ", ")
-                               : "",
-                      "for the accuracy from the number of evaluation samples, for the time from ten equal parts of "
-                      "each run. Other seeds may change the results by more than this noise; to measure that, use "
-                      "--repeats.");
+  return absl::StrCat(
+      "Noise is estimated within one run per policy: ",
+      has_loss ? absl::StrCat("that of the training loss from the smoothed losses in the last fifth of the run of ",
+                              policies[*verdict.baseline].name, ", ")
+               : "",
+      "that of the accuracy from the number of evaluation samples, and that of the time from ten equal "
+      "parts of each run. Other seeds may change the results by more than this noise; to measure that, use "
+      "--repeats.");
 }
 
 // Returns the advantages of a policy as clauses: "31% less time", "40% less peak memory".
@@ -264,8 +265,9 @@ void AddNotes(const std::vector<PolicyRuns>& policies, Verdict* verdict) {
   }
   if (!emulated.empty()) {
     verdict->notes.push_back(absl::StrCat(absl::StrJoin(emulated, ", "), emulated.size() == 1 ? " is" : " are",
-                                          " emulated on this device: the results are those of the formats, but the "
-                                          "speed is not."));
+                                          " emulated on this device: ", emulated.size() == 1 ? "its" : "their",
+                                          " results are as without emulation, but ",
+                                          emulated.size() == 1 ? "its" : "their", " speed is not."));
   }
   NoteEarlyStops(policies, verdict);
 }

@@ -112,8 +112,8 @@ TEST(Judge, AnEmulatedPolicy_IsNeverTakenForItsSpeed) {
             "Keep fp32: at the same accuracy, no other policy that this device does not emulate is faster, or needs "
             "less memory without being slower.");
   EXPECT_EQ(verdict.reason, "Of these policies, fp16 is emulated on this device.");
-  EXPECT_THAT(verdict.notes, ElementsAre("fp16 is emulated on this device: the results are those of the formats, but "
-                                         "the speed is not."));
+  EXPECT_THAT(verdict.notes, ElementsAre("fp16 is emulated on this device: its results are as without emulation, but "
+                                         "its speed is not."));
 }
 
 TEST(Judge, AnotherDevice_IsWarnedAboutAndItsSpeedDoesNotCount) {
