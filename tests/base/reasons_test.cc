@@ -20,8 +20,8 @@ const std::map<MetBy, std::string> kGroups = {
     {MetBy::kModel,
      "## Models and policies\n\n"
      "If a model or a precision policy cannot be used, `ampctl policy show` fails with one of the following errors.\n"
-     "A submit then fails with INVALID_FIELDS, and the message of the error is one of the listed violations. If only\n"
-     "the worker can find the problem, the job ends with SPEC_ERROR or DATA_ERROR."},
+     "A submit then fails with INVALID_FIELDS, and its list of violations contains the message that `policy show`\n"
+     "prints. If only the worker can find the problem, the job ends with SPEC_ERROR or DATA_ERROR."},
     {MetBy::kOutcome,
      "## Why an attempt or a job ended\n\n"
      "`ampctl job show` prints why an attempt or a job ended, as one of the following reasons (`v1.Reason`). If a job\n"
@@ -40,7 +40,8 @@ const std::map<MetBy, std::string> kGroups = {
      "need to know these errors if you write a worker of your own."},
     {MetBy::kDeveloper,
      "## Inside one program\n\n"
-     "The following errors stay inside ampd: users see them only in log lines and in the messages of outcomes."},
+     "The following errors stay inside ampd: users see them only in log lines, and in the messages that\n"
+     "say why a job or an attempt ended."},
 };
 
 std::string CodesOf(const ReasonRow& row) { return std::regex_replace(std::string(row.codes), std::regex(" "), ", "); }
