@@ -163,8 +163,8 @@ void Listener::Impl::Serve(tcp::socket socket) {
   }
 }
 
-// Checks the TLS files for changes after one second. The check runs on the thread for routes, because it reads the
-// disk.
+// Checks the TLS files for changes after one second. The check is done on the thread that runs the routes, because it
+// reads the disk.
 void Listener::Impl::RefreshLater() {
   refresh_.expires_after(kRefresh);
   refresh_.async_wait([this](const error_code& stopped) {

@@ -131,8 +131,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         });
   }
 
-  // Runs the request's route, on the thread for routes. Returns nothing if the client has presented a certificate that
-  // is no longer trusted.
+  // Runs the request's route. Called on the listener's thread that runs the routes. Returns nothing if the client has
+  // presented a certificate that is no longer trusted.
   std::optional<Response> Answer(Request* request) const {
     request->peer = peer_;
     if (!certificates_.empty()) {
