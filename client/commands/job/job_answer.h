@@ -18,9 +18,10 @@ struct JobRequest {
   std::string asked;  // what happens to the job: "be profiled", as in "only a running job can be profiled"
 };
 
-// Sends the request and waits until `deadline`, since boot, for the first event of the kind `request.answer`. Sends the
-// request only after a watch of the job has begun, so that no event is missed. DEADLINE_EXCEEDED (WAIT_TIMED_OUT);
-// CANCELLED after Ctrl-C; FAILED_PRECONDITION if the job does not run, or ends first; otherwise the server's errors.
+// Sends the request and waits until `deadline` (a time since boot) for the first event of the kind `request.answer`.
+// Sends the request only after a watch of the job has begun, so that no event is missed. DEADLINE_EXCEEDED
+// (WAIT_TIMED_OUT); CANCELLED after Ctrl-C; FAILED_PRECONDITION if the job does not run, or ends first; otherwise the
+// server's errors.
 absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& request, absl::Duration deadline,
                                       Cancellation* interrupt);
 

@@ -106,8 +106,8 @@ OrExitCode<v1::Job> JobAtTimeout(Session* session, JobClient* client, const std:
   return is_there ? OrExitCode<v1::Job>(*job) : session->Fail(TimedOut(id, options, job.ok() ? job->state() : state));
 }
 
-// Waits for one job until `deadline`, since boot. Returns the job when it has ended or, with --for, when it has reached
-// the wanted state; otherwise the exit code.
+// Waits for one job until `deadline` (a time since boot). Returns the job when it has ended or, with --for, when it has
+// reached the wanted state; otherwise the exit code.
 OrExitCode<v1::Job> WaitForOne(Session* session, JobClient* client, const std::string& id, const WaitOptions& options,
                                const Patience& patience, absl::Duration deadline) {
   JobWatch watch(client, {.id = id, .patience = patience}, session->CancelledByInterrupt());

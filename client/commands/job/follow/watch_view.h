@@ -24,7 +24,7 @@ class WatchView {
   WatchView(const WatchView&) = delete;
   WatchView& operator=(const WatchView&) = delete;
 
-  // Returns the time, since boot, of the next call of ShowWhenDue() that may show something.
+  // Returns the time (since boot) of the next call of ShowWhenDue() that may show something.
   absl::Duration deadline() const { return last_shown_ + interval_; }
 
   void Add(const v1::WatchJobResponse& message);
