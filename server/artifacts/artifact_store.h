@@ -58,8 +58,8 @@ class ArtifactStore {
     // Returns the limit for a tenant's uploads and samples, in bytes, or nullopt if only quota_bytes limits them. Must
     // be quick. If this function is null, no tenant has a limit of its own.
     std::function<std::optional<int64_t>(const std::string& tenant)> tenant_quota;
-    // Returns false while the wall clock may be wrong; the store then deletes nothing because of its age. Must be
-    // quick. If this function is null, the clock counts as always right.
+    // Returns false while the wall clock may be wrong. Meanwhile, the store deletes no upload and no partial upload for
+    // being too old. Must be quick. If this function is null, the clock counts as always right.
     std::function<bool()> clock_is_steady;
     // Returns the uploads that live jobs use. The key is the result of UploadKey, and the value is the id of one such
     // job. Must be quick.

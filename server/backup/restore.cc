@@ -146,8 +146,8 @@ absl::Status Restore::CommitRestore(Ledger* ledger) {
   update.set_time_unix_micros(now);
   internal::RestoreServer& restore = *update.mutable_restore_server();
   // Several servers may be restored from one backup, one after the other. The epoch is at least the current time, so
-  // each restored server gets a higher epoch than the one before. The random gap gives the attempts of each server
-  // different numbers.
+  // each restored server gets a higher epoch than the one before. The numbers of later attempts begin after a random
+  // gap, so that attempts of different restored servers very probably have different numbers.
   restore.set_epoch(std::max(epoch + 1, static_cast<uint64_t>(std::max<int64_t>(now, 0))));
   restore.set_attempt_gap(static_cast<int32_t>(1000 * (1 + options_.random->Next() % kThousands)));
   restore.set_message(absl::StrCat("the server was restored from a backup of ",

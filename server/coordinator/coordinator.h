@@ -12,8 +12,8 @@
 namespace ampd::server {
 
 // Owns the parts that decide how the state changes: the commands of clients, the sessions of workers, the scheduler and
-// the expiry. Callers use these parts directly. The coordinator itself decides nothing; it only passes the records that
-// the ledger publishes on to the parts and to the listener.
+// the expiry. Callers use these parts directly. The coordinator itself decides nothing. The ledger publishes records,
+// and the coordinator forwards them to the parts and to the listener.
 //
 //   1. client: commands().CreateJob -> committed, and answered; the scheduler places it if a device is free
 //   2. OnDirectiveDue(worker)       -> the stream sends sessions().CurrentDirective(worker)

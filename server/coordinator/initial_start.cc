@@ -35,8 +35,8 @@ absl::Status JobCommands::ResolveStart(internal::CreateJob* create) const {
                         ResolveInitialCheckpoint((*source)->job(), create->mutable_spec()));
   if (is_any_newest) {  // If the reference gives a step, only that step counts.
     for (v1::Checkpoint& older : OlderThan(**source, create->clone_start())) {
-      // Skips checkpoints in the folders of other jobs. The worker loads only the weights of a checkpoint if its path
-      // is in the folder of the job that the reference names.
+      // Skips checkpoints in the folders of other jobs. A new job takes only the weights of a checkpoint in the folder
+      // of the job that the reference names. From any other checkpoint it would resume the training (ResumesTraining).
       if (JobOfPath(older.path()) == reference.job_id()) {
         older.set_step(0);
         *create->add_older_starts() = std::move(older);

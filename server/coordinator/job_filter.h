@@ -38,7 +38,7 @@ class JobFilter {
     Kind kind = Kind::kAll;
     bool is_negated = false;
     std::vector<Node> children;  // Only kAnd and kOr have children.
-    // The other fields belong to kTerm.
+    // The fields below are used only if the kind is kTerm.
     std::string column;
     std::string pattern;  // A glob, or the exact text; not used for the column "state".
     uint32_t states = 0;  // Only for the column "state": bit i is set if the state i matches.

@@ -76,8 +76,8 @@ void IngestRegistration(const v1::WorkerReport& report, const ClusterState& stat
   }
 }
 
-// Records the reported checkpoints that can be true. Returns a sentence about the last one that can't be true, or an
-// empty string.
+// Records the reported checkpoints that can belong to the attempt (FindOddity). Returns which fact of the last other
+// one can't be true, such as "a checkpoint's path", or an empty string.
 std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord& record, absl::Time now,
                               Updates* updates) {
   std::string oddity;
@@ -97,7 +97,7 @@ std::string IngestCheckpoints(const v1::AttemptReport& reported, const JobRecord
 }
 
 // Records that the attempt ended, and returns an empty string. If the outcome can't be true, records a failure instead,
-// and returns a sentence about what is wrong.
+// and returns which fact of the outcome can't be true.
 std::string IngestOutcome(const v1::AttemptReport& reported, const JobRecord& record, const Attempt& attempt,
                           absl::Time now, Updates* updates) {
   internal::EndAttempt& change = *updates->emplace_back(NewUpdate(now)).mutable_end_attempt();

@@ -115,8 +115,8 @@ bool WorkerSessions::IsSilent(const WorkerSession& session, const internal::Work
              : record->lost() && !session.losing;
 }
 
-// Stores the refusal of a rival (another agent that claims the worker's name), which is shown with the worker. Reports
-// the refusal to operators, once while its text stays the same.
+// Stores the refusal of a rival (another agent that claims the worker's name), which is shown with the worker. Also
+// reports the refusal to operators, unless the stored refusal already had the same text.
 void WorkerSessions::RecordRival(const v1::WorkerReport& report, const absl::Status& refusal, WorkerSession* session) {
   session->rival_since_boot = options_.clock->SinceBoot();
   const std::string line(refusal.message());

@@ -9,7 +9,7 @@
 
 namespace ampd::server {
 
-// Functions that return the content of the pages. They are called on the HTTP listener's thread for routes.
+// Functions that return the content of the pages. The HTTP listener calls them on its thread that runs the routes.
 struct PageSources {
   // Returns the metrics that a scraper of these tenants may see, in the text format of Prometheus.
   std::function<std::string(const Tenants&)> metrics;

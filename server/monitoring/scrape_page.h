@@ -36,8 +36,8 @@ class ScrapePage {
   std::string Render(absl::Time now, const Tenants& tenants);
   // Returns the workers that serve one of these tenants, in the format of WorkerTargets.
   std::string RenderTargets(absl::Time now, const Tenants& tenants);
-  // Takes a snapshot between scrapes. Otherwise the total of jobs beyond `max_jobs` would miss jobs that begin and end
-  // between two scrapes.
+  // Takes a snapshot between scrapes. Otherwise ampd_exported_jobs_suppressed_total, which counts the jobs that have no
+  // series of their own because of the limit of jobs, would miss jobs that begin and end between two scrapes.
   void Look(absl::Time now);
   // Waits until no page is being rendered, then runs `change`, which counts a change of a job.
   void Count(const std::function<void()>& change);

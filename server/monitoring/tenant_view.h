@@ -10,8 +10,9 @@
 
 namespace ampd::server {
 
-// A metric family that scrapers of only some tenants may see. The families without such an entry are hidden from these
-// scrapers, because they are totals of the whole server or describe its process.
+// A metric family that is also shown to scrapers that may see only some of the tenants. All families that are not
+// listed in TenantFamilies are hidden from these scrapers, because they are totals of the whole server or describe its
+// process.
 struct TenantFamily {
   std::string_view name;
   // The subject of the family's series.

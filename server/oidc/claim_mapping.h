@@ -33,8 +33,8 @@ class ClaimMapping {
 
   // Returns the identity "oidc:NAME", with the roles of all matching rules. It may have no roles. As an agent, the
   // holder may only be the worker with that name. UNAUTHENTICATED (JWT_NAME) if the name is empty, has more than 128
-  // bytes, is not plain (IsPlainName), or is an e-mail address that the issuer has not verified. Such an address gives
-  // no roles and no tenants either.
+  // bytes, is not plain (IsPlainName), or is an e-mail address that the issuer has not verified. If the name comes from
+  // another claim, an unverified e-mail address is no error, but it gives no roles and no tenants.
   absl::StatusOr<Identity> IdentityOf(const nlohmann::json& claims) const;
 
  private:

@@ -160,8 +160,8 @@ std::vector<v1::Checkpoint> OlderThan(const internal::JobRecord& record, const v
   if (is_own) {
     older.assign(std::next(found), kept.rend());
   }
-  // Adds the checkpoint with which the job began, but only if the job resumed training from it. If the job took only
-  // its weights, starting from it would start training over, instead of resuming at an older step.
+  // Adds the checkpoint with which the job began, but only if the job resumed training from that checkpoint. If the job
+  // took only the weights of that checkpoint, an attempt that starts from it begins at step 0 and resumes nothing.
   if (is_own && record.has_clone_start() && ResumesTraining(record.job().spec(), record.clone_start())) {
     older.push_back(record.clone_start());
   }

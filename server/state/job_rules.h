@@ -42,9 +42,10 @@ enum class Blame {
 };
 Blame BlameFor(v1::Reason::Code reason);
 
-// Whether the worker can reach the checkpoint's files. A worker whose checkpoint root is shared can reach every
-// checkpoint that is not local. Any other checkpoint can be reached only by the agent that saved it; another agent that
-// has taken over the worker's name cannot reach it. An empty agent id (from older records) matches any agent.
+// Whether the worker can reach the checkpoint's files. If the checkpoint was saved in a shared checkpoint root (it is
+// not `local`), every worker with a shared root can reach it. In all other cases, only the worker that saved the
+// checkpoint can reach it. That worker's agent must then be the one that saved it, not another agent that has taken
+// over the worker's name. An empty agent id (older records, or a checkpoint that is not `local`) matches any agent.
 bool Reaches(const internal::WorkerRecord& worker, const v1::Checkpoint& checkpoint);
 
 // Returns a digest of the agent's id; empty if the agent has no id. The digest tells agents apart without revealing the

@@ -58,7 +58,8 @@ class Transition {
     bool is_hot = true;  // False: the job is in the history table.
   };
   // Returns the job that the update names, from the hot state (memory) or the history table. `earlier`: the job's
-  // record if an earlier server stored it in the update; may be empty.
+  // record, which an earlier version of the server stored in another field of the update; empty if that field is not
+  // set.
   absl::StatusOr<NamedJob> RequireNamedJob(const std::string& id, const internal::JobRecord& earlier = {});
   // Finishes the edit. The edited record goes into the hot state if `is_hot`, otherwise into the history table.
   void FinishHotOrArchived(JobEdit& edit, bool is_hot);

@@ -9,9 +9,10 @@ namespace ampd::server {
 
 using v1::Job;
 
-// No attempt in the backup continues. Since the backup, its worker may have ended it, and would then start it again
-// under its old number. An attempt that still runs saves a checkpoint and exits, so nothing that it computed is lost.
-// An attempt that no longer runs is not started again.
+// Stops all attempts that are live in the backup. After the backup was made, the worker of such an attempt may have
+// ended it. If the attempt stayed live, that worker would start it again under its old number. An attempt that still
+// runs saves a checkpoint and exits, so nothing that it computed is lost. An attempt that no longer runs is not started
+// again.
 absl::Status Transition::Do(const internal::RestoreServer& restore) {
   if (restore.epoch() <= state_.epoch()) {
     return Error(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",

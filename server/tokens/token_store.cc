@@ -234,7 +234,8 @@ absl::Status TokenStore::Revoke(const std::string& name) {
 }
 
 absl::StatusOr<v1::Token> TokenStore::Find(std::string_view secret) const {
-  // The time of this comparison reveals nothing useful: without a valid secret, nobody can choose a digest.
+  // The time of this look-up may reveal a part of a stored digest. That helps no attacker, because nobody can compute a
+  // token's secret from its digest.
   const std::string sha256 = Sha256Hex(secret);
   const absl::MutexLock lock(&mutex_);
   const auto name = name_by_sha256_.find(sha256);

@@ -56,8 +56,8 @@ class Audit {
   // `log` may be null; then there are no entries. `log` and `guard` must outlive this object.
   Audit(AuditLog* log, const Guard* guard) : log_(log), guard_(guard) {}
 
-  // Returns the caller of a call. Call this function only once, when the call begins: the caller's token may expire
-  // before the call ends, and each result has a new span.
+  // Returns the caller of a call, with a new span for the call. Call this function only once per call, when the call
+  // begins: a second result would have another span, and the caller's token may expire before the call ends.
   AuditCaller CallerOf(const grpc::ServerContextBase& context) const;
 
   // Adds an entry for a finished call, if it needs one. `is_dry_run`: the call was a dry run, which changes nothing
