@@ -68,8 +68,8 @@ class AttemptRunner {
   // Once an attempt's outcome is durable and its telemetry is stored, acknowledges the outcome to the trainer, which
   // then exits. After the exit, removes the attempt and the trainer's folder.
   void Release(absl::Duration now);
-  // Orders every attempt to save a checkpoint and leave. Attempts that have not left at `deadline`, since boot, are
-  // killed.
+  // Orders every attempt to save a checkpoint and leave. Attempts that have not left at `deadline` (a time since boot)
+  // are killed.
   void LeaveAll(v1::Reason::Code reason, absl::Duration deadline);
 
   // Whether the trainer's reports must not be read now, because the telemetry buffer of its attempt is full.

@@ -44,7 +44,8 @@ absl::Status ListNames(UniqueFd folder, std::vector<std::string>* names) {
   return errno == 0 ? absl::OkStatus() : ErrnoError(errno, "read a folder");
 }
 
-// Removes the entry, and a folder with everything in it. Continues after an error; returns the first error.
+// Removes `name` from `folder`: a file, or a folder with everything in it. Continues after an error; returns the first
+// error.
 absl::Status RemoveEntry(int folder, const std::string& name, int depth) {
   if (unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) {
     return absl::OkStatus();

@@ -31,7 +31,7 @@ class CheckpointRemover {
   // Loads the removals that an earlier agent left pending.
   void Load();
 
-  // Returns the pending removals that are due for a retry at `now`, since boot.
+  // Returns the pending removals that are due for a retry. `now`: the time since boot.
   std::vector<std::string> Due(absl::Duration now) const;
 
   // Removes `paths`. Paths that could not be removed, and all paths in `later`, become pending removals. These are
@@ -39,7 +39,7 @@ class CheckpointRemover {
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:
-  using Waiting = std::map<std::string, absl::Duration>;  // time of the next try, since boot, by path
+  using Waiting = std::map<std::string, absl::Duration>;  // time (since boot) of the next try, by path
 
   void Store(Waiting waiting);
 

@@ -31,7 +31,8 @@ absl::StatusOr<std::string> AskWorker(const WorkerConfig& config) {
     return absl::InvalidArgumentError("health needs the worker's --metrics-listen, where it serves /readyz");
   }
   AMPD_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress("--metrics-listen", config.metrics_listen));
-  // The worker uses TLS if it is configured, and always at an address that other hosts can reach.
+  // The worker serves /readyz over TLS if TLS is configured. At an address that other hosts can reach, it always uses
+  // TLS.
   const bool has_tls =
       !config.metrics_tls.empty() || !ParseLoopbackAddress("--metrics-listen", config.metrics_listen, "").ok();
   if (has_tls && (config.tls.certificate.empty() || config.tls.key.empty())) {

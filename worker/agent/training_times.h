@@ -18,7 +18,8 @@ class TrainingTimes {
 
   // Adds a training step. `precision`: the precision preset that the step used.
   void AddStep(const std::string& precision, double seconds);
-  // Adds the time to save a checkpoint, from copying the training state in memory to durable files.
+  // Adds the time to save a checkpoint. It begins when the training state is copied in memory, and ends when the files
+  // are durable.
   void AddSave(double seconds);
 
   std::vector<prometheus::MetricFamily> Collect() const { return registry_.Collect(); }

@@ -51,7 +51,7 @@ std::string_view NameOf(ActivationFault::Kind kind);  // "DIVIDED_OUT"
 // fill op, if it is in a buffer, or if the op that produced it read only intended infinities. Infinite and NaN values
 // that lead to none of the three faults (tanh turns infinity into 1) are not reported.
 //
-// Observes one run. Waits for the device after every value. Single-threaded; owner: the phase.
+// Observes one run. Waits for the device after every value. Single-threaded; owner: Phase.
 class ActivationSampler final : public executor::RunObserver {
  public:
   // REQUIRES: `program` is the graph that the executor runs, and outlives the sampler.

@@ -73,8 +73,8 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
 // seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
-// If a step that samples needed so much memory that the recorded step had to be dropped, later steps sample this many
-// times less often.
+// A step that samples its gradients or activations runs directly and needs additional memory. If the recorded step had
+// to be dropped to make room for such a step, later steps sample this many times less often.
 constexpr int64_t kRarer = 10;
 
 }  // namespace

@@ -102,7 +102,8 @@ struct EngineState {
 //
 // A skipped step changes only the loss scale and the counts of batches. Weights, moments, running statistics, schedule
 // and the count of applied steps stay. As in PyTorch, a batch norm counts every batch that it has seen in training: one
-// per micro-batch and run, skipped or not. The host counts, so no step writes a tensor for it.
+// each time that the norm is computed on a micro-batch, whether or not the step is skipped. The host counts, so no step
+// writes a tensor for it.
 //
 // A model with several losses (a GAN) takes a step in phases, one per loss and optimizer, under one loss scale. The
 // scale does not change within a step: it multiplies the losses of all phases, and is updated once after the last

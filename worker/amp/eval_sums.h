@@ -28,7 +28,7 @@ struct EvalSums {
   // and there are more than five classes. If logits are equal, all of them count as being among the five. A NaN is
   // larger than every number, but a label whose logit is NaN is never among the five.
   std::optional<int64_t> num_top5;
-  // The number of labels with which the outputs were compared. What has one label depends on the model:
+  // The number of labels with which the outputs were compared. What counts as one label depends on the model:
   // * classifier: each sample; a sample labelled graph::kIgnoredLabel does not count;
   // * language model: each token, with the same exception;
   // * regression: each number of the output;

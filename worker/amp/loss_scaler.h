@@ -28,10 +28,10 @@ using LossScalerState = kernels::ScalerState;
 //   good step:    tracker += 1; when it reaches the interval, tracker = 0, the hysteresis is refilled, and
 //                 scale *= growth up to the cap; but if the cap is finite and the product is not, the scale stays
 //
-// A user may also set the scale or the interval while the job runs. This differs from the sources in two ways. The
-// new scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at the next
-// good step. The sources test whether tracker and interval are equal, so in their case the scale would not grow
-// before the next overflow.
+// A user may also set the scale or the interval while the job runs. Then this class differs from the projects above in
+// two ways. The new scale is clamped to [floor, cap]. And if the new interval is below the tracker, the scale grows at
+// the next good step. The projects above test whether tracker and interval are equal, so in their case the scale would
+// not grow before the next overflow.
 //
 // The scale is an fp32 number. During training the kernels update it on the device, by the same rule
 // (kernels::UpdateScale). This class holds a copy of the scale's state on the host. A scale or interval that a user

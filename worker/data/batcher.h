@@ -94,8 +94,8 @@ class Batcher {
   // The number of batches in an order. An eighth of the limit gives enough orders to occupy all threads, and spare ones
   // in case a thread does not run.
   size_t items_an_order() const { return std::max<size_t>(1, ahead_.batches / 8); }
-  // The maximum number of orders in orders_. With so many orders, and with the batches of one more order in items_,
-  // at most ahead_.batches batches are gathered ahead. The first batch in items_ does not count, because Next is
+  // The maximum number of orders in orders_. Then at most ahead_.batches batches are gathered ahead: those of this many
+  // orders in orders_, and those of one more order in items_. The first batch in items_ does not count, because Next is
   // about to return it.
   size_t most_orders() const { return (ahead_.batches + 1 - items_an_order()) / items_an_order(); }
 

@@ -108,9 +108,10 @@ class Dataset {
     bool evaluation = false;
   };
 
-  // Consecutive windows of T tokens. Window i holds the tokens from i T on, and its labels are the tokens from i T + 1
-  // on, so the last label of a window is the first token of the next one. A window at the end is dropped if it is
-  // incomplete or if its last label is missing. If the caller wants no labels, all labels are 0.
+  // Consecutive windows of T tokens. Window i holds T tokens, beginning with token i * T of the file. Its labels are
+  // the T tokens that begin one token later, so the last label of a window is the first token of the next one. A window
+  // at the end is dropped if it is incomplete or if its last label is missing. If the caller wants no labels, all
+  // labels are 0.
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
@@ -168,8 +169,8 @@ class Dataset {
   // each operation. (C, 2) float, one row per channel; (1, 2) if all channels have the same. Undefined if the images
   // are not bytes.
   at::Tensor pixel_scales() const;
-  // Shape of one image, (C, H, W); empty if the data is no images, or if it does not say which elements are channels,
-  // rows and columns.
+  // Shape of one image, (C, H, W). Empty if the samples are not images, or if the data does not say which elements are
+  // channels, rows and columns.
   std::vector<int64_t> image_shape() const;
   int64_t size() const;
   int64_t sample_elements() const;  // Elements per sample of the input that input_names() names first.

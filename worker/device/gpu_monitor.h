@@ -18,7 +18,8 @@ struct GpuReadings {
   std::string name;
   std::optional<int64_t> memory_total_bytes;
   std::optional<int64_t> memory_used_bytes;  // used by all processes
-  // GPU memory of this process. Also unset if the driver and this process's container number processes differently.
+  // GPU memory of this process. Also unset if the driver knows this process by another process id, as it may in a
+  // container with its own PID namespace.
   std::optional<int64_t> own_memory_bytes;
   std::optional<double> utilization;  // share of the last sample period in which a kernel ran, 0 to 1
   std::optional<double> temperature_celsius;

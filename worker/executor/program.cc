@@ -51,9 +51,9 @@ bool IsNumber(const Operand* operand) {
                                 std::holds_alternative<bool>(*operand));
 }
 
-// Returns the op that computes the node: the node's own op, with one exception. If the node gives one of the ops below
-// a number in place of a tensor, returns the op's overload for numbers. The op itself would copy the number to a GPU as
-// a tensor: the host would wait, and the step could not be recorded.
+// Returns the op that computes the node: the node's own op, with one exception. If the node passes a number in place of
+// a tensor to one of the ops that are named below, returns the op's overload for numbers. The op itself would copy the
+// number to a GPU as a tensor: the host would wait, and the step could not be recorded.
 std::string FormFor(const Node& node) {
   if (node.op == "aten.where.self") {
     const bool self = IsNumber(node.Find("self")), other = IsNumber(node.Find("other"));

@@ -30,8 +30,9 @@ AMPD_HOST_DEVICE inline PhiloxBlock Philox(PhiloxBlock counter, uint32_t key0, u
 
 inline constexpr int kRandomElements = 8;  // Elements served by one block, 16 bits each.
 
-// The bits for elements 8 * group to 8 * group + 7 of a row: element e uses RandomHalf(block, e % 8). REQUIRES: a row
-// has less than 2^35 elements.
+// Returns the bits for elements 8 * group to 8 * group + 7 of one tensor of a step. Element e uses
+// RandomHalf(block, e % 8). `stream`: the tensor's number (TensorRow::number). REQUIRES: the tensor has fewer than 2^35
+// elements.
 AMPD_HOST_DEVICE inline PhiloxBlock RandomBlock(const StepScalars& scalars, uint32_t stream, int64_t group) {
   const auto step = static_cast<uint64_t>(scalars.step);
   return Philox(

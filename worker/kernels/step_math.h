@@ -19,17 +19,17 @@ struct GradientStats {
 // Scalars that all tensors of a step share, for any optimizer.
 struct StepScalars {
   float gradient_scale = 1;  // Unscales and clips: every gradient is multiplied by it when read.
-  double rate_factor = 1;    // The schedule's factor on every row's learning rate.
-  double average_decay = 0;  // Weight of a row's average in its next value.
-  // The random bits for rounding are a function of this seed, the step, the row's number and the element. So a
-  // checkpoint needs to hold only the seed and the step.
+  double rate_factor = 1;    // The schedule's factor on every tensor's learning rate.
+  double average_decay = 0;  // Weight of a tensor's average in its next value.
+  // The random bits for rounding are a function of this seed, the step, the tensor's number (TensorRow::number) and the
+  // element. So a checkpoint needs to hold only the seed and the step.
   uint64_t rounding_seed = 0;
   int64_t step = 0;
 };
 
 // One step of torch.optim.AdamW, with decoupled weight decay. If `l2` is set, it is a step of torch.optim.Adam, which
-// adds the decay to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for step number t. Learning
-// rate and weight decay come from the row.
+// adds the decay to the gradient. The corrections are 1 - beta1^t and sqrt(1 - beta2^t) for step number t. Each
+// tensor's TensorRow has its learning rate and weight decay.
 struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -47,7 +47,7 @@ struct SgdStep {
   bool first = false;
 };
 
-// The constants of one Adam step for one row, in fp32, the precision of the update.
+// The constants of one Adam step for one tensor (its TensorRow), in fp32, the precision of the update.
 struct AdamNumbers {
   AMPD_HOST_DEVICE AdamNumbers(const AdamStep& step, const StepScalars& scalars, const TensorRow& row)
       : scale(scalars.gradient_scale),

@@ -44,7 +44,7 @@ class OomKills {
   Verdict VerdictAt(absl::Duration now) const;
 
  private:
-  // The numbers of OOM kills that the kernel had counted at `time`, since boot.
+  // The numbers of OOM kills that the kernel had counted at `time` (since boot).
   struct Count {
     absl::Duration time;
     std::optional<int64_t> of_the_group;

@@ -31,7 +31,7 @@ struct AttemptOnWorker {
   AttemptBacklog backlog;
 };
 
-// Makes the agent's report on the attempt at `now`, since boot.
+// Returns the agent's report on the attempt. `now`: the time since boot.
 v1::AttemptReport ReportOf(const AttemptOnWorker& attempt, absl::Duration now);
 
 // The state of an attempt that has not ended. `is_suspended`: whether its trainer is suspended.

@@ -65,9 +65,9 @@ class AttemptBacklog {
   std::optional<uint64_t> ConsumeAcknowledgement();
 
   // Returns the checkpoints that a report at `now` should name. A checkpoint is named once the server has stored all
-  // telemetry that precedes it, or once that telemetry has stalled. If `has_ended`, returns all checkpoints that the
-  // server has not acknowledged, because the server still accepts the remaining telemetry of an attempt that ended by
-  // itself.
+  // telemetry that precedes it, or once that telemetry has stalled. `has_ended`: the report also has the outcome of the
+  // attempt. It then names all checkpoints that the server has not acknowledged. They need not wait for the telemetry,
+  // because the server accepts the remaining telemetry of an attempt that ended by itself also after its end.
   std::vector<v1::Checkpoint> ReportableCheckpoints(absl::Duration now, bool has_ended) const;
 
   void StartDraining(absl::Duration now) { draining_since_ = now; }

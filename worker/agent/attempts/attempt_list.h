@@ -29,7 +29,7 @@ class AttemptList {
   // Replaces the attempts that wait for their device. They are reported as ASSIGNED until they start.
   void SetWaiting(std::vector<v1::AttemptKey> keys) { waiting_ = std::move(keys); }
 
-  // Adds the state of all attempts at `now`, since boot, to `report`.
+  // Adds the state of all attempts to `report`. `now`: the time since boot.
   void AddTo(v1::WorkerReport* report, absl::Duration now) const;
   std::vector<HeldAttempt> Held() const;
 

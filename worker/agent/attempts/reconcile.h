@@ -19,9 +19,9 @@ struct HeldAttempt {
   v1::AttemptKey key;
   std::string device;
   v1::Attempt::State state = v1::Attempt::STARTING;
-  // The last orders sent to the trainer. When the agent connects to the trainer again, it sends an order to leave
-  // again (if sent_desired is not RUN), and sets the three numbers sent_* to 0, so that it sends the orders with
-  // these numbers again.
+  // The last orders that were sent to the trainer. When the agent has connected to the trainer again, it repeats these
+  // orders. If sent_desired is not RUN, it sends the order to leave again. It also sets the three numbers sent_* to 0,
+  // so that Reconcile repeats the orders that have these numbers.
   v1::Job::Desired sent_desired = v1::Job::RUN;
   uint64_t sent_loss_scale = 0;  // the number of the settings that were sent last
   uint64_t sent_gradient_request = 0;

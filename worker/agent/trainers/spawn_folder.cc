@@ -50,10 +50,10 @@ bool SpawnFolder::Read() {
   return bytes.ok() && record_.ParseFromString(*bytes);
 }
 
-// Whether the shim may have started. The process that becomes the shim first creates the shim's log. Until the shim's
-// program begins, this process holds the lock of the state folder. The caller holds that lock now. So if there is no
-// log, no shim has started, and none will start. One exception: a crash of the machine may lose the log, which is not
-// synced, but then the boot id has changed.
+// Whether the shim may have started. To start it, the agent spawns a process. This process creates the shim's log, and
+// then executes the shim's program. Until then it holds the lock of the agent's state folder, which the caller holds
+// now. So if there is no log, no shim has started, and none will start. One exception: a crash of the machine may lose
+// the log, which is not synced, but then the boot id has changed.
 bool SpawnFolder::ShimMayHaveBegun() const {
   const absl::StatusOr<std::string> boot = BootId();
   std::error_code error;

@@ -31,7 +31,7 @@ void PutBehind(const cuda::CUDAStream& later, const cuda::CUDAStream& earlier) {
   event.block(later.unwrap());
 }
 
-// Bytes that LibTorch's allocator holds on the device, and how many of them tensors use.
+// Bytes that LibTorch's allocator holds on the device, and how many of these bytes are in use by tensors.
 struct Taken {
   int64_t all = 0;
   int64_t by_tensors = 0;

@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
 }
 
 // Quantizes one tile: with the known scale, or with the one that follows from *amax. With a known scale, this kernel
-// also computes *amax, which then only affects the inverse scale.
+// also computes *amax. InvertTensorScale then needs *amax only to see whether all numbers are finite.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
   const Place place = PlaceOfThread(matrix);

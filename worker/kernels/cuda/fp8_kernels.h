@@ -5,8 +5,8 @@
 #include "worker/kernels/fp8_math.h"
 
 // The FP8 part of libampd_cuda.so's plain interface (cuda_kernels.h). It quantizes matrices to FP8. Each matrix is read
-// once, or twice if one scale follows from all its numbers. A product sums over the columns of both its operands, so
-// the transposed matrix may be needed too; it is written in the same pass.
+// once, or twice if one scale follows from all its numbers. A matrix product in FP8 multiplies the rows of one operand
+// with the rows of the other, so the transposed matrix may be needed too; it is written in the same pass.
 //
 // Codes and scales equal those of the ops in worker/amp/fp8/fp8_tensor.h bit for bit, whatever the order of threads.
 namespace ampd::kernels {
@@ -39,9 +39,9 @@ struct CudaFp8Kernels {
   // known scale.
   int (*quantize_tensor)(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream);
 
-  // Quantizes with one scale per 128 numbers of an output row; the last block of a row may be shorter. Shapes of
-  // inverse_scale, with quotients rounded up: (R, C / 128) for the plain output and (C, R / 128) for the transposed
-  // one, column-major as LibTorch's product requires. One launch.
+  // Quantizes with one scale per group of 128 adjacent numbers of an output row; the last group of a row may be
+  // shorter. Shapes of inverse_scale, with quotients rounded up: (R, C / 128) for the plain output and (C, R / 128) for
+  // the transposed one, column-major as LibTorch's product requires. One launch.
   int (*quantize_rows)(const CudaFp8Matrix* matrix, void* stream);
 
   // Quantizes with one scale per square of 128x128 numbers; squares at the edges may be smaller. Shape of

@@ -20,8 +20,8 @@ struct CudaPixels {
 // The function follows the rules of CudaKernels: it allocates nothing, does not wait, is deterministic, and returns 0
 // or a cudaError_t.
 struct CudaPixelKernels {
-  // Sets each number to (byte / 255 - mean) / deviation, in fp32 and rounded after each operation, with the bits of
-  // cpu/pixels.h. One launch.
+  // Sets each number to (byte / 255 - mean) / deviation, in fp32 and rounded after each operation. The result equals
+  // that of cpu/pixels.h bit for bit. One launch.
   int (*map)(const CudaPixels* pass, void* stream);
 };
 

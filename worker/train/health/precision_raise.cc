@@ -20,8 +20,8 @@ PrecisionPolicy Raised(PrecisionPolicy policy, const PrecisionRaise& raise) {
       policy.GetReflection()->ClearField(&policy, policy.GetDescriptor()->FindFieldByName(format));
     }
     for (v1::ModuleRule& rule : *policy.mutable_module_rules()) {
-      // A module rule that computes in fp32 keeps fp32. Any other module rule computes in the format of the raise's
-      // preset, fp32 or bf16.
+      // A module rule that computes in fp32 keeps fp32. Any other module rule computes in the format of the preset to
+      // which the job's precision is raised, fp32 or bf16.
       rule.set_compute(rule.compute() == PrecisionPolicy::fp32 || raise.preset == "fp32" ? PrecisionPolicy::fp32
                                                                                          : PrecisionPolicy::bf16);
     }

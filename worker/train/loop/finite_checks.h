@@ -22,9 +22,9 @@ class FiniteChecks {
   // `run` outlives this object.
   explicit FiniteChecks(TrainingRun& run) : run_(run) {}
 
-  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. It only
-  // reports the value in two cases: if the value is in a moment of the optimizer, or if the job's on_divergence is
-  // WARN, because such a job may save non-finite values.
+  // Checks the state that was loaded from a checkpoint. Returns CHECKPOINT_ERROR if a value is not finite. In two cases
+  // it reports the value and returns no error: if the value is in a moment of the optimizer, or if the job's
+  // on_divergence is WARN, because such a job may save non-finite values.
   absl::Status CheckRestored();
   // Checks the trained state. Returns what the run must do about a non-finite tensor. Returns kContinue if all
   // tensors are finite, or if the same tensor was found by the last check.

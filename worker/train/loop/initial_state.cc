@@ -19,7 +19,7 @@ namespace {
 
 using v1::Event;
 
-// Loads the parameters and buffers that the file of an exported model contains into the engine.
+// Loads the parameters and buffers in the file of an exported model into the engine.
 absl::Status LoadExportedState(bool keeps_sources, AttemptPlan& plan, amp::Engine& engine, TelemetryWriter& telemetry) {
   amp::EngineState state = engine.ExportState();
   // The tensor names come from the model's file. If checkpoints can't store them, fail now, not at the first

@@ -22,8 +22,8 @@ namespace ampd::train {
 //
 // Each batch counts as one step. The files are the job's result, so the attempt does not finish before the server has
 // stored them. An order to leave takes effect between two batches, or while the loop waits for the server. The loop
-// makes no checkpoint. Every attempt begins with the first sample, and its files replace the equal files of an earlier
-// attempt. Single-threaded; owner: the trainer's main thread.
+// makes no checkpoint. Every attempt begins with the first sample. Its files have the same names as those of an earlier
+// attempt, and replace them. Single-threaded; owner: the trainer's main thread.
 class PredictionLoop final : public AttemptLoop {
  public:
   PredictionLoop(AttemptPlan plan, const Context& context);

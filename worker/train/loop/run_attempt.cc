@@ -56,7 +56,8 @@ bool IsOutOfMemory(const c10::Error& error) {
          absl::StrContains(text, "CUDA error: out of memory");
 }
 
-// The user's message for an out-of-memory error. It repeats only the requested size from `text`, LibTorch's message.
+// Returns the message to the user about an out-of-memory error. `text`: LibTorch's message, of which the result repeats
+// only the requested size.
 std::string OutOfMemoryMessage(const std::string& text, const v1::JobSpec& spec) {
   const std::string before = "ried to allocate ";
   std::string message = "there is no memory left";

@@ -35,7 +35,7 @@ std::vector<int64_t> ImageShapeOf(const graph::Shape& shape) {
   return shape.size() == kRankOfImages ? SampleShapeOf(shape) : std::vector<int64_t>();
 }
 
-// Whether the trainer draws this input as noise, for a model that generates its samples.
+// Whether this input is noise that the trainer draws: the input "noise" of a model with several losses, such as a GAN.
 bool IsNoise(const graph::Graph& model, graph::ValueId input) {
   return model.value(input).name == "noise" && !graph::LossesOf(model).empty();
 }

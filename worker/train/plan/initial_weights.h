@@ -31,8 +31,8 @@ struct LoadedWeights {
 // * If all names of the model begin with "transformer." and none of the file's do, as in the published GPT-2, the
 //   prefix is added to the file's names.
 // * A "lm_head.weight" that repeats the embedding is ignored if the head is tied to it.
-// * The file may lack tensors that Python leaves out according to `names`. It may have a tied parameter under any of
-//   the parameter's names in `names`, or under several with the same content.
+// * The file may lack the tensors in `names.left_out`, because Python does not save them. It may have a tied parameter
+//   under any of the names that `names` lists for the parameter, or under several of them with the same content.
 //
 // Returns DATA_LOSS, in one line, if the bytes are not a safetensors file, if a glob matches nothing on either side,
 // or if tensors do not fit. A tensor does not fit if it is missing, extra, or of another shape or kind of dtype. The

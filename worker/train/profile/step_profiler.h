@@ -14,9 +14,9 @@ namespace ampd::train {
 // Maximum size of one part of a profile. A part is sent as a sample, and the server accepts no larger sample.
 inline constexpr size_t kMaxProfileFileBytes = size_t{1} << 20;
 
-// Records with PyTorch's profiler (Kineto) what each op of LibTorch does during some steps: on the CPU, and, on a GPU,
-// its kernels and copies. Only the calling thread's ops are recorded, with the shapes of their arguments.
-// Single-threaded.
+// Records some steps with PyTorch's profiler (Kineto). The recording shows what each op of LibTorch does on the CPU
+// and, if the job runs on a GPU, also the GPU kernels and copies of the op. Only the calling thread's ops are recorded,
+// with the shapes of their arguments. Single-threaded.
 class StepProfiler {
  public:
   // `folder`: an existing folder, in which the profiler makes temporary files.

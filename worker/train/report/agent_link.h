@@ -58,7 +58,7 @@ class AgentLink final : private AgentConnection::Peer {
   // Reports a checkpoint. `after_sequence`: the sequence of the last telemetry record that precedes the checkpoint.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
   // Reports the outcome, which is the last report; no telemetry may be added afterwards. Waits until the agent
-  // acknowledges the outcome. Returns false if `deadline`, since boot, passes first.
+  // acknowledges the outcome. Returns false if `deadline` (a time since boot) passes first.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
   // Makes the attempt leave as if the agent had ordered it. If the agent did send an order to leave, that order stays

@@ -34,7 +34,7 @@ v1::ActivationFault ToProto(const amp::ActivationFault& fault);
 // A one-line explanation of the fault.
 std::string Describe(const v1::ActivationFault& fault);
 
-// The share of a module's numbers, from 0 to 1, that became 0 in a format.
+// The share (0 to 1) of a module's numbers that became 0 in a format.
 struct ModuleLoss {
   std::string module;
   double share = 0;

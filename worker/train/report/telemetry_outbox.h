@@ -38,8 +38,8 @@ class TelemetryOutbox {
   void SetListener(std::function<void()> listener) { listener_ = std::move(listener); }
 
   // Adds `record`, which holds one step, evaluation, event or sample, and assigns it the next sequence number. If the
-  // outbox is full, waits until `deadline`, since boot. If it is still full then, returns RESOURCE_EXHAUSTED (reason
-  // TELEMETRY_FULL) and adds nothing.
+  // outbox is full, waits until `deadline` (a time since boot). If it is still full then, returns RESOURCE_EXHAUSTED
+  // (reason TELEMETRY_FULL) and adds nothing.
   absl::Status Add(v1::TelemetryBatch record, absl::Duration deadline);
 
   // Reads the records after the sequence `after` and merges them into one batch, until the batch has `max_bytes`.
@@ -49,7 +49,8 @@ class TelemetryOutbox {
   // Removes all records up to `sequence`.
   void Acknowledge(uint64_t sequence);
 
-  // Waits until everything that was added is acknowledged. Returns false if `deadline`, since boot, passed first.
+  // Waits until everything that was added is acknowledged. Returns false if `deadline` (a time since boot) passed
+  // first.
   bool AwaitAcknowledged(absl::Duration deadline) const;
 
   uint64_t last_sequence() const;
