@@ -30,9 +30,10 @@
 //     "error": the first line of the error
 //     "emulated", "replayed", "graph_failure", "host_waits", "losses", "skipped_steps", "steps_per_second",
 //     "allocated_peak_bytes" (from the first step on), "reserved_peak_bytes", "graph_bytes"; if steps are replayed,
-//     "same_losses_op_by_op", "op_by_op_steps_per_second", "op_by_op_allocated_peak_bytes"; and with the flags
-//     "nondeterministic_steps_per_second", "nondeterministic_difference", "largest_difference_from_cpu",
-//     "profiled_steps" and "kernels", a list of {"name", "count", "milliseconds"}, the longest time first
+//     "same_losses_op_by_op", "op_by_op_steps_per_second", "op_by_op_allocated_peak_bytes";
+//     with --nondeterministic, "nondeterministic_steps_per_second" and "nondeterministic_difference"; with
+//     --compare-cpu, "largest_difference_from_cpu"; with --kernels, "profiled_steps" and "kernels", a list of {"name",
+//     "count", "milliseconds"}, the longest time first
 //   {"what": "copy", "gigabytes_per_second"}, {"what": "product", "format", "size", "teraflops" or "error"}
 //   {"what": "optimizer_step", "parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}
 // Exits with 1 if there was an error. scripts/gpu-check runs it on a GPU. A CPU can run all of it too.

@@ -43,7 +43,8 @@ class FakeJobs final : public v1::JobService::Service {
     int unavailable_after_log = 0;  // how many streams answer UNAVAILABLE after a log of `attempt_logs` was sent
     int cut_watch_after = 0;        // number of messages after which a watch ends with the code `away`; 0: no limit
     int num_cuts = 0;               // number of watches that ended because of cut_watch_after
-    // The code with which cut watches end. gRPC itself uses CANCELLED when a server drops a call during its shutdown.
+    // The status code with which a watch ends because of cut_watch_after. When a server drops a call during its
+    // shutdown, gRPC itself ends the call with CANCELLED.
     grpc::StatusCode away = grpc::StatusCode::UNAVAILABLE;
     std::vector<std::string> watch_tokens;  // resume token of each watch that was opened
     grpc::StatusCode refuse_gets = grpc::StatusCode::OK;

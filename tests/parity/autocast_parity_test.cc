@@ -61,8 +61,8 @@ TEST_P(AutocastParity, EveryOpHasArguments) {
     tried.insert(one.op());
   }
   for (const graph::OpRow& row : graph::AllOps()) {
-    // op_forms.py needs no arguments for two kinds of ops: the cast, which states its dtype itself, and ops that write
-    // in place, which are removed before a policy is applied.
+    // op_forms.py need not list arguments for two kinds of ops: the cast, which states its dtype itself, and ops that
+    // write in place, which are removed before a policy is applied.
     const bool is_tried = row.op == "aten.to.dtype" || !row.in_place_of.empty() || tried.contains(std::string(row.op));
     EXPECT_TRUE(is_tried) << row.op << " has no arguments in op_forms.py";
   }

@@ -301,10 +301,11 @@ TEST(FollowedDtypes, AnOpThatNamesItsDtypeGivesItUnlessItFollows) {
 
 enum class Filled { kLayerResult, kConstant };
 
-// Applies a preset to a model in which masked_fill writes `number` into a tensor. The tensor is the result of a layer;
-// with kConstant it is a constant whose dtype follows that of other values, and a layer's result is added to the filled
-// copy. `follows`: whether the dtype of the fill follows too. Returns the dtype of the fill's result, and the number
-// that is written in the converted graph.
+// Applies a preset to a model in which masked_fill writes `number` into a tensor. With kLayerResult, this tensor is the
+// result of a layer. With kConstant, it is a constant whose dtype follows the dtypes of other values, and the model
+// adds the result of masked_fill to the result of a layer. `follows`: whether the dtype of masked_fill's result follows
+// the dtypes of other values too. Returns the dtype of masked_fill's result, and the number that masked_fill writes in
+// the converted graph.
 std::pair<Dtype, double> FillOf(const char* preset, double number, bool follows, Filled filled = Filled::kLayerResult) {
   Network network;
   const ValueId x = network.Linear("stem", network.x());

@@ -59,9 +59,9 @@ extern "C" grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op*
                                                  void* reserved) {
   static auto* const real =
       RealFunction<grpc_call_error(grpc_call*, const grpc_op*, size_t, void*, void*)>("grpc_call_start_batch");
-  // If a callback finishes the operation, its tag begins with a pointer to the finishing function, by which SayStarted
-  // recognizes the kind of the tag. If the program polls for the operation's end, the tag begins with another pointer,
-  // and both calls of SayStarted do nothing.
+  // If a callback finishes the operation, its tag begins with a pointer to the finishing function. SayStarted<Tag> acts
+  // only if this function belongs to a tag of the kind Tag, so at most one of the two calls below acts. If the program
+  // polls for the operation's end, the tag begins with another pointer, and neither call does anything.
   if (auto* const functor = static_cast<grpc_completion_queue_functor*>(tag); functor != nullptr) {
     SayStarted<SuccessTag>(functor);
     SayStarted<StatusTag>(functor);

@@ -95,8 +95,8 @@ TEST(MetricsPage, CountsWhatTheServerDoes) {
   EXPECT_EQ(Value(Scrape(metrics_port), "ampd_scheduler_cycles_total{result=\"assigned\"}"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_scheduler_cycle_seconds_count"), 0);
   EXPECT_GT(Value(Scrape(metrics_port), "ampd_store_operation_seconds_count{operation=\"read\"}"), 0);
-  // The server logs that it is listening only after it has begun to listen. This message may therefore be counted a
-  // little later than the page is first read.
+  // The server logs the message that it is listening only after it has begun to listen. So the first pages may be read
+  // before this message is counted.
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (Value(Scrape(metrics_port), "ampd_log_messages_total{level=\"info\"}") == 0) {
     ASSERT_LT(absl::Now(), deadline) << "no message was counted";
@@ -118,7 +118,8 @@ TEST(MetricsPage, SlowClientsDelayNoScrapeAndHealthIsServedBesideIt) {
   EXPECT_THAT(Get(server.metrics_port(), "/"), testing::StartsWith("HTTP/1.0 404 "));
 }
 
-// Jobs are created while the page is read. On each page, counters and series must cover the same jobs.
+// Jobs are created while the page is read. On each page, the totals and the series of single jobs must be of the same
+// jobs.
 TEST(MetricsPage, AllNumbersOfAPageAreOfOneMoment) {
   TestServer server;
   std::atomic<bool> done = false;

@@ -70,7 +70,7 @@ class TestServer : public ServerAccess {
   std::unique_ptr<Server> server_;
 };
 
-// A worker with one CPU whose reports the test scripts.
+// A worker with one CPU. The test determines what the worker reports.
 class ScriptedWorker {
  public:
   // `agent`: the id of the worker's agent, if the test needs a specific one.

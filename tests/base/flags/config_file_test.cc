@@ -18,8 +18,8 @@ using testing::StartsWith;
 
 std::string ParseErrorOf(std::string_view text) { return std::string(ParseConfig(text, "c.yaml").status().message()); }
 
-// Reads the only entry of a configuration file with this text as an entry of this kind. Returns the entry's values,
-// each followed by a bar, or the error.
+// `text`: a configuration file with one entry. Reads this entry as an entry of the kind `kind`. Returns the entry's
+// values, each followed by a bar, or the error.
 std::string Values(const std::string& text, ConfigValues kind) {
   const auto entries = ParseConfig(text, "c.yaml");
   EXPECT_TRUE(entries.ok() && entries->size() == 1) << text;

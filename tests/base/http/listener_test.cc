@@ -192,8 +192,9 @@ TEST_F(ListenerTest, ARequestThatDoesNotEndIsClosedAfterItsDeadline) {
 TEST_F(ListenerTest, HealsAfterDescriptorsHadRunOut) {
   Start();
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n")) << "all that the listener opens is open";
-  // A connection needs two descriptors in this process: one for the test's end and one for the listener's. When only
-  // one is left, the test's end of `waiting` takes it, so the listener has none for its end.
+  // A connection needs two descriptors in this process: one for the test's end and one for the listener's end. Below,
+  // only one is left. The test's end of the connection `waiting` takes it, so no descriptor is left for the listener's
+  // end.
   RawConnection early(address_);
   EXPECT_THAT(Ask(kGetPage), EndsWith("the page\n"));
   {

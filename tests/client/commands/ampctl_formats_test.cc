@@ -268,7 +268,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
       }
       EXPECT_TRUE(HasShape(result.out, format)) << name << "\n" << result.out;
       const std::string shown = WithoutIds(result.out);
-      // Commands that create a job print only the job's id as text, so `-o name` prints the same.
+      // In the text format, the commands that create a job print only the job's id. So `-o name` prints the same.
       const bool says_the_same = format == OutputFormat::kName && (command == "job submit" || command == "job retry" ||
                                                                    command == "job clone" || command == "job predict");
       EXPECT_TRUE(says_the_same || by_output.emplace(shown, name).second)
@@ -411,7 +411,7 @@ TEST_F(AmpctlFormats, NothingFromAHostileServerControlsTheTerminal) {
         shows_a_text = shows_a_text || absl::StrContains(text, "\\u202eFLIP");
       }
     }
-    // compare prints policies and numbers, in which the fake server has no hostile texts.
+    // The command compare prints only policies and numbers, and the fake server puts no hostile text into these.
     EXPECT_TRUE(shows_a_text || command == "compare")
         << command << " shows no text of the server, so it belongs to kLocal";
   }

@@ -43,8 +43,10 @@ json WithoutDropout(json model) {
   return model;
 }
 
-// Adds to the model a cast of the logits to a dtype that the model requests, and a multiplication by ones whose dtype
-// follows that of other values. The entry "twin" describes both: the cast as "meant", the ones as "follows".
+// Adds three nodes to the model: a cast of the logits, a tensor of ones, and the product of both. Also adds the entry
+// "twin", the comparison of the model with its bfloat16 twin (graph/exported/exported_twin.h). The cast is in its list
+// "meant": the model asks for the dtype of the cast. The ones are in its list "follows": their dtype follows the dtypes
+// of other values.
 json WithTwin(json model) {
   const json float32 = {{"as_scalar_type", graph::kFloat}};
   AddCall(model, "to.dtype", {{"self", graph::Named("head")}, {"dtype", float32}}, "to", "", "", {graph::kBatch, 10});

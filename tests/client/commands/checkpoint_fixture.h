@@ -17,8 +17,9 @@ inline std::string SafetensorsOf(const std::vector<TensorEntry>& tensors, const 
   return *EncodeSafetensorsHeader({.tensors = tensors, .metadata = {}, .data_begin = 0}) + data;
 }
 
-// Writes a checkpoint of step 20 into `folder` in the format of a trainer, and returns its manifest. The checkpoint has
-// two parameters, and the optimizer's average of one of them.
+// Writes a checkpoint of step 20 into `folder`, in the format in which a trainer writes checkpoints. Returns its
+// manifest. The checkpoint has two parameters and, in the file of the optimizer, the average of one of them over the
+// steps.
 inline CheckpointManifest WriteCheckpoint(const std::string& folder) {
   std::filesystem::create_directories(folder);
   CheckpointManifest manifest = {.job_id = "j-aaaaaaaaaaaaaaa0",

@@ -29,7 +29,7 @@ std::string ProblemsOf(std::string_view yaml, const std::vector<std::string>& ov
 // The problems of one override of a small file.
 std::string OverrideText(const std::string& override) { return ProblemsOf("name: x\n", {override}); }
 
-// A wrong text and a part of what must be said of it.
+// A wrong text, and a part of the message that ampctl must print about this text.
 struct Case {
   const char* text;
   const char* answer;

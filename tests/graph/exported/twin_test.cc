@@ -1,5 +1,5 @@
-// Tests the bfloat16 twin of an exported model, which says which dtypes the model asks for: how it is read, and how the
-// import uses it.
+// Tests how the bfloat16 twin of an exported model is read, and how the import of the model uses it. The twin is the
+// same model exported in bfloat16. A comparison of the two shows which dtypes the model asks for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -306,7 +306,8 @@ TEST(ChooseSegments, OfManyBlocksTakesANumberThatFitsWhereOneLessDoesNot) {
     ASSERT_TRUE(choice.fits) << part;
     EXPECT_LE(choice.estimate.total(), bytes);
     EXPECT_LT(choice.segments.size(), last) << "more room takes fewer blocks";
-    // Each further block lowers this network's estimate, so a budget one byte smaller needs one more block.
+    // Each further block that is recomputed lowers the estimate for this network. So with a budget one byte smaller,
+    // one more block must be recomputed.
     EXPECT_EQ(Choose(kBlocks, choice.estimate.total() - 1).segments.size(), choice.segments.size() + 1);
     last = choice.segments.size();
   }

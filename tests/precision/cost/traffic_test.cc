@@ -96,13 +96,13 @@ TEST(Traffic, OfASmallNetwork_IsWhatIsCountedByHand) {
 // A norm, an addition and a ReLU, whose result two nodes read.
 //
 // Forward, the separate ops move eight images. The norm reads its input twice and writes its result; the addition reads
-// two and writes one; the ReLU reads one and writes one. The fused norm reads its input twice and the addend once, and
-// writes its result and the mask.
+// two images and writes one; the ReLU reads one and writes one. The fused norm reads its input twice and the addend
+// once, and writes its result and the mask.
 //
-// Backward, the separate ops move eleven images. Autograd reads two gradients and writes their sum; the ReLU reads its
-// gradient and its result and writes one; the norm reads its gradient and its input twice and writes one. The fused
-// norm reads two gradients, its input and the mask, writes the masked sum, reads it and the input again, and writes
-// one.
+// Backward, the separate ops move eleven images. Autograd reads two gradients and writes their sum. The ReLU reads its
+// gradient and its result, and writes one image. The norm reads its gradient twice and its input twice, and writes one
+// image. The fused norm reads two gradients, its input and the mask, and writes the masked sum of the gradients. Then
+// it reads this sum and its input again, and writes one image.
 TEST(Traffic, OfAFusedNormWithTwoReaders_IsWhatIsCountedByHand) {
   graph::GraphBuilder b("net");
   const graph::Conv2dOptions conv = {.out_channels = 8, .kernel_size = 1, .bias = false};

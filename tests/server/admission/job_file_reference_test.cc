@@ -468,8 +468,8 @@ std::span<const FieldLimits> AllFieldLimits() { return kFieldLimits; }
                         absl::StrReplaceAll(otherwise, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"},\n");
   }
 
-  // Whether admission takes 0, an empty text or an empty list for an unset field and fills in the default. A number for
-  // which 0 is within the limits does not count, because there 0 has a meaning of its own.
+  // Whether admission treats 0, an empty text or an empty list as an unset field, and fills in the default. Returns
+  // false for a number field whose limits include 0, because there 0 has a meaning of its own.
   static bool IsUnsetIfZero(const FieldDescriptor& field, const FieldFacts& facts) {
     if (!facts.accepts_zero) {
       return false;

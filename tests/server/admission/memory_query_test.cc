@@ -136,8 +136,9 @@ v1::Worker WorkerWith(const std::string& name, v1::Device::Kind kind, int64_t me
   return worker;
 }
 
-// Returns the workers' devices that the answer lists, with their memory in bytes: "CPU: w1/cpu of 100". Also
-// checks that the largest batch size of each device is that of an estimate for as much memory as the device has.
+// Returns the workers' devices that the answer lists, with their memory in bytes: "CPU: w1/cpu of 100". For each
+// device, also asks again with memory_bytes set to the memory of the device, and checks that both answers have the same
+// largest batch size.
 std::vector<std::string> Fits(const v1::EstimateJobRequest& request, const v1::EstimateJobResponse& answer) {
   std::vector<std::string> fits;
   for (int i = 0; i < answer.candidates_size(); ++i) {

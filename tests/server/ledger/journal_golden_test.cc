@@ -198,8 +198,9 @@ TEST_F(JournalGolden, UpdatesOfBefore_AreRecoveredToTheStateThatTheyTold) {
   EXPECT_EQ(state.FindWorker("w9")->data_root_tenants(0).tenants(0), "vision");
 }
 
-// The golden file ends with several snapshots of older servers. In the fourth from the end, records have loss-scale
-// orders instead of settings.
+// The golden file ends with several snapshots of earlier versions of the server. In the fourth from the end, the record
+// of a job has the user's commands to change the loss scale (LossScaleOrder). Later versions store the resulting
+// settings (LiveLossScale) instead.
 TEST_F(JournalGolden, LossScaleOrdersOfBefore_AreRecoveredAsSettings) {
   const Record& older = records_[records_.size() - 4];
   ASSERT_EQ(older.type, "Snapshot");

@@ -104,7 +104,7 @@ TEST(TlsAccess, ACertificateIsNamedByItsCommonName_AndWithoutAGrantHasNoRole) {
   }
 }
 
-// A client that connects but makes no call leaves no other trace in the audit log.
+// If a client connects but makes no call, the entry for its connection is its only entry in the audit log.
 TEST(TlsAccess, WhoConnectsIsInTheAuditLog_OnceAMinute) {
   TlsServer server;
   for (int i = 0; i < 3; ++i) {

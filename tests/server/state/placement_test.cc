@@ -45,7 +45,8 @@ class PlacementTest : public testing::Test {
     }
     Apply(update);
   }
-  // Changes a worker of AddWorker: it serves only `tenants`, and each of `data_roots` is only for the tenants listed.
+  // Changes a worker of AddWorker: it serves only `tenants`. Each key of `data_roots` is a data root, which only the
+  // tenants in the value may use.
   void LimitWorker(const std::string& name, const std::vector<std::string>& tenants,
                    const std::map<std::string, std::vector<std::string>>& data_roots) {
     internal::Update update = make.New();

@@ -15,11 +15,11 @@
 //   old          acts like an older trainer: its checkpoints and its outcome name no sequence number, and on a new
 //                connection it sends them after all telemetry
 //
-// If the file FOLDER/../../device_error exists, its content is the device error in Hello.
+// FOLDER is the trainer's spawn folder (--spawn-folder), and FOLDER/../.. is the agent's state folder. If the file
+// FOLDER/../../device_error exists, its content is the device error in Hello.
 //
-// Every step writes a line "pid step boottime_nanos" to FOLDER/../../steps (in the agent's state folder), so that a
-// test can see when the trainer computed. The trainer keeps telemetry until it is acknowledged, and sends it again on a
-// new connection.
+// Every step writes a line "pid step boottime_nanos" to FOLDER/../../steps, so that a test can see when the trainer
+// computed. The trainer keeps telemetry until it is acknowledged, and sends it again on a new connection.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>

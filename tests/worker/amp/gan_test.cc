@@ -47,9 +47,8 @@ double Uniform(SeededRandom& random) { return static_cast<double>(random.Next() 
 
 // Returns a batch of noise and of real images, which are brighter to the right. `fault` makes the gradients of one
 // player non-finite. The discriminator's fault is a NaN in an image, which only the discriminator's loss reads. The
-// generator's fault is the number 3e38 as the first feature of the noise, which is 0 otherwise. The weights that read
-// this feature are always 0. So the fault does not change the generator's output, but the gradient of these weights
-// overflows.
+// generator's fault is in the first feature of the noise: it is 3e38 instead of 0. The weights that read this feature
+// are always 0. So the fault does not change the generator's output, but the gradient of these weights overflows.
 Batch MakeGanBatch(uint64_t seed, const Fault& fault = {}) {
   SeededRandom random(seed);
   Batch batch;

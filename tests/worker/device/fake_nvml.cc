@@ -26,8 +26,8 @@ extern "C" {
 
 ampd::device::FakeNvml fake_nvml;
 
-// Lets a test plant a fault while the library runs in another process than the test. Once the file that the environment
-// variable FAKE_NVML_XID_FILE names exists, plants the Xid error whose number the file contains.
+// Lets a test plant a fault while the library runs in another process than the test. The environment variable
+// FAKE_NVML_XID_FILE names a file. Once this file exists, plants the Xid error whose number is in the file.
 static void PlantFault() {
   static bool is_planted = false;
   const char* const path = std::getenv("FAKE_NVML_XID_FILE");

@@ -29,7 +29,7 @@ using graph::ValueId;
 constexpr int kSeeds = 300;
 const graph::TensorType kType = {Dtype::kFloat32, {Dim::Batch(), 3}};
 
-// The number of kinds of nodes that a random graph may have. There are three such sets of kinds:
+// How many kinds of nodes a random graph may have: the first N cases of AddNode. The three values of N are:
 //   * kPlain: ops that write nothing in place;
 //   * kWithViewsAndWrites: also views, and ops that write in place;
 //   * kWithParts: also ops that take, read or change a part of a value.

@@ -50,8 +50,8 @@ struct Case {
   size_t Elements() const { return static_cast<size_t>(rows * channels); }
 };
 
-// The numbers on which both passes work. Matrices hold numbers of the format. `second_gradient` is empty if the output
-// has only one gradient.
+// The numbers that the forward and the backward pass read. Matrices (rows, channels) hold numbers that are rounded to
+// Case::format. `second_gradient` is empty if the output has only one gradient.
 struct Inputs {
   std::vector<float> input, residual, gradient, second_gradient, weight, bias, running_mean, running_variance;
 };
@@ -202,8 +202,8 @@ class CudaBatchNormKernelsTest : public CudaTest {
   Results Run(const Case& one) const { return Run(one, InputsFor(one)); }
 };
 
-// Checks one channel against the definition. The mask of ReLU is taken from the actual output, so the backward pass
-// must have used the same mask, to the element.
+// Checks one channel against the definition. The expected gradients are computed with the ReLU mask that follows from
+// the actual output. So the check fails unless the backward pass used the same mask for every element.
 void CheckChannel(const Case& one, const Inputs& inputs, const Results& actual, size_t channel) {
   const auto rows = static_cast<size_t>(one.rows);
   const auto channels = static_cast<size_t>(one.channels);

@@ -168,8 +168,9 @@ class CudaFp8KernelsTest : public CudaTest {
                             << (transposed ? ", transposed" : "");
   }
 
-  // Checks the plain and the transposed output against the definition. With kRows, the elements that share a scale are
-  // in one row of the output, so they differ between the two outputs.
+  // Checks the plain and the transposed output against the definition. With kRows, numbers share a scale only if they
+  // are in one row of the output. A row of the transposed output is a column of the matrix, so the two outputs have
+  // different scales.
   void ExpectQuantized(const Matrix& matrix, Grain grain) {
     const Made made = Run(matrix, grain);
     const bool rows = grain == Grain::kRows;

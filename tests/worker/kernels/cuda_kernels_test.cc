@@ -291,8 +291,9 @@ TEST_F(CudaKernelsTest, ADecisionToSkip_LeavesEverythingAsItWas) {
   }
 }
 
-// The state of a step with two phases, one of which has more gradients than a block has threads. The second phase
-// overflows in every other step.
+// The state of a training step with two phases. (A phase is the part of a step that belongs to one loss and its
+// optimizer; a GAN's step has two.) The first phase has more gradients than a block has threads. The gradients of the
+// second phase overflow in every other step.
 class Steps {
  public:
   static constexpr int64_t kFacts[] = {300, 5};
@@ -344,8 +345,8 @@ void ExpectSameDecision(const PhaseBlock& expected, const PhaseBlock& actual) {
   EXPECT_NEAR(actual.decision.sqrt_correction2, expected.decision.sqrt_correction2, kPowError);
 }
 
-// The expected values come from calls on the host of the same functions that the kernels call. The phases decide one by
-// one or both together.
+// The expected values come from calls on the host of the same functions that the kernels call. The decision to update
+// or to skip is made for each of the two phases separately, or for both together.
 TEST_F(CudaKernelsTest, DecideAndEndStep_GiveWhatTheHostDecides) {
   for (const bool together : {false, true}) {
     Steps host, device;

@@ -20,7 +20,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr Format kFp32 = Format::kFloat32;
 constexpr Format kBf16 = Format::kBFloat16;
 
-// A tensor that a kernel reads; its numbers are those that the format can hold.
+// A tensor that a kernel reads. Its numbers are rounded to its format.
 struct Tensor {
   Tensor(std::vector<float> given, Format stored_as)
       : format(stored_as), numbers(Widened(Stored(given, stored_as), stored_as)) {}
@@ -118,8 +118,8 @@ Expected ExpectedForward(const Problem& problem) {
 // The largest relative error of rounding to the format, with a margin of a tenth.
 double RoundingOf(Format format) { return 1.1 * (format == kFp32 ? 0x1p-24 : format == kBf16 ? 0x1p-8 : 0x1p-11); }
 
-// Checks that each element of `actual` differs from `expected` by at most `error`, the possible error of its fp32 sums,
-// and one rounding to the format.
+// Checks that each element of `actual` differs from `expected` by at most `error` (the possible error of its fp32 sums)
+// plus one rounding to the format.
 void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected, Format format,
                 const std::vector<double>& error, const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;

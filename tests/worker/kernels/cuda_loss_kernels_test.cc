@@ -113,8 +113,8 @@ Bytes WithGaps(const Bytes& rows, const Problem& problem) {
   return spread;
 }
 
-// Reads rows that WithGaps spread, and checks that the gaps are 0 in their padding and still have their guard bytes
-// elsewhere.
+// Reads the rows in memory that WithGaps laid out. Of each gap, checks that the first `padding` elements are 0 and that
+// the others still have their guard bytes.
 std::vector<float> WithoutGaps(const Bytes& spread, const Problem& problem) {
   const size_t item = BytesOf(problem.format);
   std::vector<float> numbers;
@@ -244,7 +244,7 @@ TEST_F(CudaLossKernelsTest, ThePaddingOfEveryRowIsCleared) {
   }
 }
 
-// There are more rows than the block that sums their losses has threads.
+// The number of rows is larger than the number of threads in the block that sums the rows' losses.
 TEST_F(CudaLossKernelsTest, TheLossIsOfAllRows) {
   Problem problem = RandomProblem(5, 1000, 3, Format::kFloat32);
   problem.target[999] = kIgnoredTarget;

@@ -103,7 +103,7 @@ struct Layout {
   }
 };
 
-// Returns the layouts that policies use, and layouts with every pair of formats between which one pass converts.
+// Returns the layouts that policies use, and a layout for each pair of a gradient's format and a working copy's format.
 inline std::vector<Layout> Layouts() {
   constexpr Format kBf16 = Format::kBFloat16;
   std::vector<Layout> layouts = {

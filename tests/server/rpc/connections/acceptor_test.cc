@@ -128,8 +128,9 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsHadRunOut) {
   auto first = Connect();
   AwaitTaken(1);
   {
-    // The acceptor has only its spare descriptor left. With it, the acceptor can duplicate the descriptor of a
-    // connection in order to close the connection.
+    // The socket of the client `waiting` takes the last free descriptor, so the acceptor has only its spare one. The
+    // acceptor uses it to evict `first`: it closes the spare descriptor, and shuts `first` down through a duplicate of
+    // its descriptor, which needs the freed number.
     const DescriptorShortage shortage(/*left=*/1);
     auto waiting = Connect();
     EXPECT_TRUE(first->IsClosed()) << "it made no call, and makes room";

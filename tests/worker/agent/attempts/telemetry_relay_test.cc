@@ -141,8 +141,8 @@ TEST(TelemetryRelay, MergedBatch_KeepsItsBounds) {
     relay.Acknowledge(next - 1);
   }
   EXPECT_TRUE(relay.empty());
-  // Three batches hold the small records, of which the third also has two large events. Five batches hold the other
-  // large events. Fewer batches would exceed a limit.
+  // The small records fill two batches and a part of a third, which also has two of the large events. The other large
+  // events are in five more batches. Fewer batches would exceed a limit.
   EXPECT_EQ(num_batches, 3 + 5);
 }
 

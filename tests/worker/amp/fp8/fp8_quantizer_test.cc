@@ -271,7 +271,7 @@ TEST(Fp8Quantizer, ANumberThatIsNotFiniteLeavesNothingBesideIt) {
 
 // Checks the shape and the order in memory of a matrix's scales, which LibTorch 2.11 checks and cuBLASLt reads. The
 // order is column-major. For a matrix (R, K), the shapes are:
-//   * blocks of 1x128: (R padded to the given number of rows, K / 128);
+//   * blocks of 1x128: (N, K / 128), where N is the second argument of ScalesForBlocks, at least R;
 //   * blocks of 128x128: (K / 128 padded to a multiple of 4, R / 128 rounded up).
 TEST(ScalesForBlocks, LieAsLibTorchDemands) {
   const Quantizers quantizers({});

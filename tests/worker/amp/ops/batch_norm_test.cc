@@ -265,7 +265,8 @@ TEST(BatchNorm, EachOfTwoResultsMayBeUnused) {
   ExpectSameGradients(once, second);
 }
 
-// Without a residual and a ReLU, the op returns one tensor twice, and autograd adds its gradients.
+// Unless the norm has both a residual and a ReLU, the op returns one tensor twice, and autograd adds the gradients of
+// the two results.
 TEST(BatchNorm, AnyNormCanHaveTwoResults) {
   const Case one = {.sizes = {4, 8, 6, 6}, .adds_residual = true};
   Pass once = LeavesFor(one);

@@ -82,8 +82,9 @@ inline std::byte* StackOf(unsigned thread) {
   return stack.get();
 }
 
-// Runs body() once in each thread of a block, and returns when all threads have ended. All threads reach a barrier
-// before any thread passes it, so they must all end after the same barrier.
+// Runs body() once in each thread of a block, and returns when all threads have ended. A thread passes a barrier only
+// after all threads have reached it. So all threads must call the same number of barriers. If a thread returns earlier
+// than the others, the program aborts.
 template <typename Body>
 void RunThreads(unsigned num_threads, const Body& body) {
   static const Body* running = nullptr;

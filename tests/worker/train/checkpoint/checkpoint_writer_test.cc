@@ -55,7 +55,8 @@ class CheckpointWriterTest : public testing::Test {
     return announced_;
   }
 
-  // Declared before the writer, because they must outlive it: the writer's destructor may still announce a checkpoint.
+  // mutex_ and announced_ are declared before the writer, because they must outlive it: the writer's destructor may
+  // still announce a checkpoint.
   absl::Mutex mutex_;
   std::string announced_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CheckpointWriter> writer_ = std::make_unique<CheckpointWriter>(Announcing());

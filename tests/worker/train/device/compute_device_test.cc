@@ -54,9 +54,9 @@ TEST(OpenStepGraphs, AnotherLibrary_IsRefused) {
 }
 
 // The fake driver reports a GPU, so all libraries for a GPU are loaded. Then LibTorch finds no GPU, and the test
-// expects its error. The test also expects that step graphs can be opened only once LibTorch's CUDA part is loaded.
-// Libraries stay loaded until the program ends. So this test must be the last of its suite, and this suite must be the
-// first of the program.
+// expects LibTorch's error. The test also expects that the library for step graphs (recorded training steps) can be
+// loaded only after LibTorch's CUDA part. Libraries stay loaded until the program ends. So this test must be the last
+// of its suite, and this suite must be the first of the program.
 TEST(OpenComputeDevice, WithoutAGpuBehindTheDriver_LibTorchSaysSo) {
   EXPECT_THAT(std::string(OpenStepGraphs(AMPD_CUDA_GRAPH_PLUGIN).status().message()), HasSubstr("undefined symbol"));
   const auto device = OpenComputeDevice("gpu99", {.driver = AMPD_FAKE_DRIVER, .plugin = AMPD_CUDA_PLUGIN});

@@ -77,8 +77,8 @@ TEST(EarlyStopping, ComparesWithTheBest_NotWithTheLast) {
 TEST(EarlyStopping, AChangeOfMinDeltaOrLess_IsNoImprovement) {
   EXPECT_EQ(StopOf({.patience = 1, .min_delta = 0.25}, {1.0, 0.75}), 20) << "exactly min_delta";
   EXPECT_EQ(StopOf({.patience = 1, .min_delta = 0.25}, {1.0, 0.7, 0.4}), std::nullopt);
-  // Small improvements add up, because each metric is compared with the best so far, which changes only by an
-  // improvement.
+  // Small improvements add up. Each metric is compared with the best so far, and the best changes only when a metric is
+  // better by more than min_delta.
   EXPECT_EQ(StopOf({.patience = 3, .min_delta = 0.25}, {1.0, 0.9, 0.8, 0.7}), std::nullopt);
 }
 
