@@ -253,7 +253,7 @@ class Spec(DataRootCase):
                 for preset in ("fp32", "bf16")]
         job = jobs[0]
         self.assertEqual((job["state"], job["reason"]), ("SUCCEEDED", "SUCCEEDED_NORMALLY"), job.get("message"))
-        self.assertTrue(job["message"].startswith("training stopped early at step 6 of 40: eval_loss has not fallen below "))
+        self.assertTrue(job["message"].startswith("training stopped early at step 6 of 40: eval_loss has not fallen by more than 1000 below "))
         self.expect_clean_line(job["message"])
         self.assertEqual((job["progress"]["step"], job["progress"]["totalSteps"]), ("6", "40"))
         self.assertEqual(job["spec"]["train"]["earlyStopping"], {"metric": "EVAL_LOSS", "patience": 2, "minDelta": 1000})

@@ -495,7 +495,8 @@ v1::Job StoppedEarly() {
   job.set_state(v1::Job::SUCCEEDED);
   job.set_reason(v1::Reason::SUCCEEDED_NORMALLY);
   job.set_message(
-      "training stopped early at step 400 of 1000: eval_loss has not fallen below its best value, 0.4 at step 250");
+      "training stopped early at step 400 of 1000: eval_loss has not fallen below its best value (0.4 at step 250) in "
+      "the last 3 evaluations");
   job.mutable_progress()->set_step(400);
   job.mutable_progress()->set_loss(0.25);
   job.add_attempts()->mutable_outcome()->set_kind(v1::Outcome::FINISHED);

@@ -44,8 +44,8 @@ bool EarlyStopping::IsImprovement(double metric) const {
   return (rises ? metric - *state_.best : *state_.best - metric) > config_.min_delta;
 }
 
-// Explains which evaluations stopped the training: "eval_loss has not fallen below its best value, 0.412 at step 250,
-// by more than 0.001 for 3 evaluations".
+// Explains which evaluations stopped the training: "eval_loss has not fallen by more than 0.001 below its best value
+// (0.412 at step 250) in the last 3 evaluations".
 std::string EarlyStopping::Cause() const {
   const bool rises = config_.metric == v1::EarlyStopping::EVAL_ACCURACY;
   const std::string name = rises ? "eval_accuracy" : "eval_loss";
@@ -54,10 +54,10 @@ std::string EarlyStopping::Cause() const {
   if (!state_.best.has_value()) {
     return absl::StrCat(name, " was not finite in any of ", evaluations);
   }
-  return absl::StrCat(name, " has not ", rises ? "risen above" : "fallen below", " its best value, ", *state_.best,
-                      " at step ", state_.best_step, ",",
-                      config_.min_delta > 0 ? absl::StrCat(" by more than ", config_.min_delta) : "", " for ",
-                      evaluations);
+  return absl::StrCat(name, " has not ", rises ? "risen" : "fallen",
+                      config_.min_delta > 0 ? absl::StrCat(" by more than ", config_.min_delta) : "",
+                      rises ? " above" : " below", " its best value (", *state_.best, " at step ", state_.best_step,
+                      ") in the last ", state_.num_bad_evals == 1 ? "evaluation" : evaluations);
 }
 
 Finding EarlyStopping::Describe(int64_t step, int64_t total_steps) const {

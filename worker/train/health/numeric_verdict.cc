@@ -62,10 +62,11 @@ Verdict JudgeGradients(const RunFacts& facts) {
     return {reason, LookAtBackwardPass(facts)};
   }
   if (facts.scaling == Scaling::kStatic) {
-    return {reason, "lower precision.loss_scale.fixed.scale, or use a dynamic loss scale"};
+    return {reason, "set precision.loss_scale.fixed.scale to a lower value, or use a dynamic loss scale"};
   }
-  return {reason, facts.at_floor ? absl::StrCat("lower precision.loss_scale.dynamic.floor", OrWider(facts))
-                                 : "set a lower loss scale (ampctl job scale)"};
+  return {reason, facts.at_floor
+                      ? absl::StrCat("set precision.loss_scale.dynamic.floor to a lower value", OrWider(facts))
+                      : "set a lower loss scale (ampctl job scale)"};
 }
 
 Verdict JudgeUntrained(RunFacts facts) {
@@ -77,7 +78,8 @@ Verdict JudgeUntrained(RunFacts facts) {
     return JudgeGradients(facts);
   }
   return {v1::Reason::LOSS_SCALE_COLLAPSED,
-          "set a lower precision.loss_scale.dynamic.initial, or train for more steps, so that the loss scale can fall"};
+          "set precision.loss_scale.dynamic.initial to a lower value, or train for more steps, so that the loss scale "
+          "can fall"};
 }
 
 }  // namespace

@@ -179,8 +179,9 @@ std::string Describe(const v1::ActivationFault& fault) {
   switch (fault.kind()) {
     case v1::ActivationFault::DIVIDED_OUT:
       return absl::StrFormat(
-          "%s overflows %s: %.1f%% of its numbers become infinite; %s divides by these numbers, which gives 0, and so "
-          "do later products with these zeros; compute %s in fp32 by a rule in precision.op_rules, or train in bf16",
+          "%s overflows %s: %.1f%% of its numbers become infinite; %s divides by these infinite numbers and gets "
+          "zeros; later products with these zeros are also 0; compute %s in fp32 by a rule in precision.op_rules, or "
+          "train in bf16",
           place, fault.dtype(), 100 * fault.share(), PlaceOf(fault.zero_op(), fault.zero_module(), ""), fault.op());
     case v1::ActivationFault::VANISHED:
       return absl::StrFormat(

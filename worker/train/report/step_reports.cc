@@ -169,10 +169,11 @@ absl::Status StepReports::ReportUneven(int64_t step, const std::string& why, con
   }
   return telemetry_.Event(
       Event::WARNING, step,
-      absl::StrCat(batches, " may have different numbers of labels (", why,
-                   "); ampd does not know these numbers and cannot weight the batches by them, so the loss may differ "
-                   "from the mean over all labels; let the model also return the number of labels over which it "
-                   "averages its loss, and set model.exported.count_output to the index of that output"),
+      absl::StrCat(
+          batches, " may have different numbers of labels (", why,
+          "); ampd does not know these numbers and so cannot weight each batch by its number of labels; the loss may "
+          "then differ from the mean over all labels; to correct this, let the model also return the number of labels "
+          "over which it averages its loss, and set model.exported.count_output to the index of that output"),
       {{"rule", "uneven_batches"}});
 }
 

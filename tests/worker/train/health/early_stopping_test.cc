@@ -171,9 +171,8 @@ TEST(EarlyStopping, Describes_WhatStoppedIt) {
   const Finding stop = loss.Describe(50, 1000);
   EXPECT_EQ(stop.kind, v1::Event::STOPPED_EARLY);
   EXPECT_EQ(stop.message,
-            "training stopped early at step 50 of 1000: eval_loss has not fallen below its best value, 0.412 at step "
-            "20, by more than "
-            "0.001 for 3 evaluations");
+            "training stopped early at step 50 of 1000: eval_loss has not fallen by more than 0.001 below its best "
+            "value (0.412 at step 20) in the last 3 evaluations");
   EXPECT_THAT(stop.attributes,
               UnorderedElementsAre(Pair("metric", "EVAL_LOSS"), Pair("best", "0.412"), Pair("best_step", "20"),
                                    Pair("min_delta", "0.001"), Pair("patience", "3"), Pair("total_steps", "1000")));
@@ -182,9 +181,8 @@ TEST(EarlyStopping, Describes_WhatStoppedIt) {
   accuracy.Observe(Evaluation(10, 1, 0.75));
   accuracy.Observe(Evaluation(20, 1, 0.75));
   EXPECT_EQ(accuracy.Describe(20, 30).message,
-            "training stopped early at step 20 of 30: eval_accuracy has not risen above its best value, 0.75 at step "
-            "10, for 1 "
-            "evaluation");
+            "training stopped early at step 20 of 30: eval_accuracy has not risen above its best value (0.75 at step "
+            "10) in the last evaluation");
 
   EarlyStopping odd({.patience = 2});
   ASSERT_EQ(StopOf(odd, {kNanMetric, kNanMetric}), 20);

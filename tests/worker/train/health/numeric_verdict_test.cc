@@ -73,7 +73,7 @@ TEST(JudgeNumbers, NothingIsBlamedThatTheRunDoesNotHave) {
         EXPECT_THAT(advice, Not(HasSubstr("set train.clip_grad_norm"))) << text;
       }
       if (facts.loss_scale <= 1) {
-        EXPECT_THAT(advice, Not(HasSubstr("lower precision.loss_scale"))) << text;
+        EXPECT_THAT(advice, Not(HasSubstr("precision.loss_scale"))) << text;
       }
     }
   }
@@ -110,14 +110,17 @@ TEST(JudgeNumbers, TheReasonIsThatOfTheSymptomAndTheFacts) {
       {Symptom::kLoss, ignores, v1::Reason::DATA_ERROR, "ignores every label"},
       {Symptom::kGradients, fresh, v1::Reason::NONFINITE_GRADIENTS, "look for roots, vector norms and divisions"},
       {Symptom::kGradients, unscaled_fp16, v1::Reason::NONFINITE_GRADIENTS, "use a preset of bf16 or fp32"},
-      {Symptom::kGradients, fixed, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
+      {Symptom::kGradients, fixed, v1::Reason::LOSS_SCALE_COLLAPSED,
+       "set precision.loss_scale.fixed.scale to a lower value"},
       {Symptom::kGradients, fp16, v1::Reason::LOSS_SCALE_COLLAPSED, "set a lower loss scale (ampctl job scale)"},
-      {Symptom::kGradients, floor, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.dynamic.floor"},
+      {Symptom::kGradients, floor, v1::Reason::LOSS_SCALE_COLLAPSED,
+       "set precision.loss_scale.dynamic.floor to a lower value"},
       {Symptom::kNothingApplied, fresh, v1::Reason::NONFINITE_GRADIENTS, "look for roots, vector norms and divisions"},
       {Symptom::kNothingApplied, nan_loss, v1::Reason::NONFINITE_LOSS, "the largest number of float16 is 65504"},
       {Symptom::kNothingApplied, fresh_fp16, v1::Reason::LOSS_SCALE_COLLAPSED,
-       "set a lower precision.loss_scale.dynamic.initial"},
-      {Symptom::kNothingApplied, fixed, v1::Reason::LOSS_SCALE_COLLAPSED, "lower precision.loss_scale.fixed.scale"},
+       "set precision.loss_scale.dynamic.initial to a lower value"},
+      {Symptom::kNothingApplied, fixed, v1::Reason::LOSS_SCALE_COLLAPSED,
+       "set precision.loss_scale.fixed.scale to a lower value"},
       {Symptom::kHighLoss, fp16, v1::Reason::DIVERGED, "lower the learning rate or set train.clip_grad_norm"},
       {Symptom::kEvaluationLoss, fp32, v1::Reason::NONFINITE_LOSS, "the forward pass overflows or divides by zero"},
       {Symptom::kEvaluationLoss, ignores, v1::Reason::DATA_ERROR, "ignores every label"},
