@@ -29,7 +29,7 @@ std::string VersionTrouble(const v1::Worker& worker) {
   return worker.version().empty() || WorkTogether(worker.version(), Version())
              ? ""
              : absl::StrCat("it has ampd ", worker.version(), ", more than one minor version from the server's ",
-                            Version(), "; upgrade the older one");
+                            Version(), "; upgrade the worker or the server, whichever is older");
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ std::vector<std::string> VersionWarnings(const std::string& server_version, cons
   for (const auto& [version, names] : ByVersion(workers)) {
     if (!WorkTogether(version, server_version)) {
       warnings.push_back(absl::StrCat(Listed(names), names.size() == 1 ? " has" : " have", " ampd ", Printable(version),
-                                      ", more than one minor version away from the server's ", server,
-                                      "; upgrade the older one"));
+                                      ", more than one minor version away from the server's ", server, "; upgrade the ",
+                                      names.size() == 1 ? "worker" : "workers", " or the server, whichever is older"));
     }
   }
   return warnings;

@@ -43,9 +43,9 @@ TEST(VersionWarnings, NameTheProgramsThatAreTooFarFromTheServer) {
       VersionWarnings(Newer(0), {Worker("w1", Newer(2)), Worker("w2", Newer(1)), Worker("w3", Newer(2)),
                                  Worker("w4", Newer(3), v1::Worker::LOST), Worker("w5", "of the future\n")}),
       ElementsAre(absl::StrCat("w1, w3 have ampd ", Newer(2), ", more than one minor version away from the server's ",
-                               Newer(0), "; upgrade the older one"),
+                               Newer(0), "; upgrade the workers or the server, whichever is older"),
                   absl::StrCat("w5 has ampd of the future\\n, more than one minor version away from the server's ",
-                               Newer(0), "; upgrade the older one")));
+                               Newer(0), "; upgrade the worker or the server, whichever is older")));
 }
 
 TEST(WorkerVersionLines, NameTheWorkersOfEachVersion_TheNewestFirst) {
