@@ -72,7 +72,7 @@ std::string CommandLine(const std::string& command, const std::vector<std::strin
 
 // The end of an answer that contains "owner=NAME". It says which command prints the user's own name.
 inline constexpr char kAboutOwner[] =
-    " (your NAME: ampctl auth whoami -q; on a server without access control, leave owner=NAME out)";
+    " (to see your NAME: ampctl auth whoami -q; on a server without access control, leave out owner=NAME)";
 
 // Returns the option of ampctl that does what `option` does in other programs, for example "--address" for "--server".
 // Empty if there is none among `known`, the options that the command accepts.

@@ -18,7 +18,7 @@ constexpr char kAboutQueue[] = "the server has one queue, without partitions and
 constexpr char kAboutAccounts[] = "ampd has no accounts to charge; its groups of users are tenants (--tenant NAME)";
 constexpr char kAboutColumns[] = "columns cannot be chosen; -o wide has more, and -o json has everything";
 constexpr char kAboutTemplates[] = "ampctl has no templates; jq reads what -o json prints";
-constexpr char kAboutOrder[] = "ampctl sorts by other fields (see the option --sort in the help)";
+constexpr char kAboutOrder[] = "for the fields that ampctl can sort by, see the option --sort in the help";
 constexpr char kAboutTimes[] = "lists have no filter by time; -o json has the times of each job";
 constexpr char kAboutWorkers[] = "ampctl lists all workers with their states";
 constexpr char kAboutMail[] = "the server sends no mail; a script can wait for the job with ampctl job wait ID";
@@ -96,8 +96,9 @@ constexpr struct {
     {"run list", "--created", kAboutTimes},
     {"run list", "-b|--branch|-c|--commit|-e|--event", kAboutSources},
     {"workflow run|workflow view", "-r|--ref", kAboutSources},
-    {"run download", "-n|--name|-p|--pattern", "ampctl artifact download NAME downloads one file of the list"},
-    {"run download", "-D|--dir", "a command that downloads takes the file or folder to write as its last argument"},
+    {"run download", "-n|--name|-p|--pattern",
+     "ampctl artifact download NAME downloads one of the files that ampctl artifact list prints"},
+    {"run download", "-D|--dir", "the last argument of a download command is the file or folder to write"},
     {"get|list|top", "--sort-by", kAboutOrder, IsOtherOrder},
     {"get", "--field-selector", "a filter may use the columns that ampctl job list --help names", IsOtherSelector},
     {"wait", "--for", "ampctl job wait waits for the end of a job or, with --for, until it is RUNNING or PAUSED",

@@ -61,14 +61,14 @@ void AddGlobalOptions(CommandTree* tree, GlobalOptions* options, std::string* fo
                      .help = file.help,
                      .suggest = SuggestFiles});
   }
-  tree->AddGlobal(
-      {.name = "--tenant",
-       .value = &options->tenant,
-       .text = "TENANT",
-       .help = "Tenant (a group of users who share jobs and files) in which the command works; '*' for all. Default: "
-               "the tenant of the context, else AMPD_TENANT. Without these, lists show all your tenants, and what you "
-               "make belongs to the tenant 'default' or, if you have no role there, to your only tenant",
-       .check = WhyNoTenant});
+  tree->AddGlobal({.name = "--tenant",
+                   .value = &options->tenant,
+                   .text = "TENANT",
+                   .help = "Tenant (a group of users who share jobs and files) in which the command works; '*' for "
+                           "all. Default: the tenant of the context, else AMPD_TENANT. If neither is set, lists show "
+                           "what is in all your tenants, and what you create belongs to the tenant 'default' or, if "
+                           "you have no role there, to the only tenant in which you have one",
+                   .check = WhyNoTenant});
   tree->AddGlobal({.name = "-o,--output",
                    .value = format,
                    .text = "FORMAT",

@@ -28,7 +28,8 @@ constexpr char kNewName[] = "the name is an argument without an option: ampctl a
 constexpr char kAddress[] = "the address is an argument without an option: ampctl context add NAME ADDRESS";
 constexpr char kShell[] = "the shell is an argument without an option: ampctl completion %";
 constexpr char kThenWait[] = "to wait until the job has ended: ampctl job wait ID";
-constexpr char kNoGrace[] = "leave this option out: ampctl job delete deletes at once, and only a job that has ended";
+constexpr char kNoGrace[] =
+    "leave this option out: ampctl job delete does not wait, and deletes only a job that has ended";
 constexpr char kDrainsAll[] =
     "leave this option out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
 constexpr char kOneProgram[] = "leave this option out: a job has one program, the trainer";
@@ -147,7 +148,7 @@ constexpr struct {
     {"worker drain", "--force", kDrainsAll},
     {"worker drain", "--disable-eviction", kDrainsAll},
     {"worker drain", "--grace-period",
-     "leave this option out: a job that moves writes a checkpoint, however long that takes"},
+     "leave this option out: before a job moves to another worker, it writes a checkpoint, however long that takes"},
     {"worker list", "--all", "leave this option out: ampctl worker list lists all workers"},
     {"worker list", "-a", "leave this option out: ampctl worker list lists all workers"},
 };

@@ -157,8 +157,8 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
 
-// Returns the end of the error message for a list such as `--preset bf16,fp16`, if the option takes one word of a fixed
-// set but may be repeated: "; write --preset bf16 --preset fp16". Empty for other options and values.
+// Returns what to write in place of a list such as `--preset bf16,fp16`, if the option takes one word of a fixed set but
+// may be repeated: "--preset bf16 --preset fp16". Empty for other options and values.
 std::string WithOneOptionEach(const Argument* argument, const std::string& name,
                               const std::vector<std::string>& words) {
   if (argument == nullptr || argument->choices.empty() ||
@@ -176,7 +176,7 @@ std::string WithOneOptionEach(const Argument* argument, const std::string& name,
       return std::find(argument->choices.begin(), argument->choices.end(), value) != argument->choices.end();
     });
     if (values.size() > 1 && are_choices) {
-      return absl::StrCat("; write ", name, " ", absl::StrJoin(values, absl::StrCat(" ", name, " ")));
+      return absl::StrCat(name, " ", absl::StrJoin(values, absl::StrCat(" ", name, " ")));
     }
   }
   return "";
@@ -194,7 +194,7 @@ std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, co
       const bool is_format = option->get_name() == "--output";
       const std::string list = WithOneOptionEach(tree.ArgumentOf(option), name, words);
       if (!list.empty()) {
-        return absl::StrCat(name, ": takes one value each time", list);
+        return absl::StrCat(name, ": takes one value; for several values, repeat the option: ", list);
       }
       return absl::StrCat(
           name, ": ", what.substr(prefix.size()),

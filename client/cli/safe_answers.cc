@@ -130,12 +130,13 @@ std::string AboutWorkers(const Call& call, const Words& words) {
     return "";
   }
   if (!OptionIn(words, "-l|--selector", &value).empty()) {
-    return absl::StrCat("workers have no labels; to list them: ampctl worker list", call.where);
+    return absl::StrCat("workers have no labels; to list the workers: ampctl worker list", call.where);
   }
   return OptionIn(words, "--pod-selector", &value).empty() || call.path != "worker drain"
              ? ""
              : absl::StrCat(
-                   "ampctl worker drain moves all jobs of a worker; to list them: ampctl job list --filter worker=",
+                   "ampctl worker drain moves all jobs of a worker; to list these jobs: ampctl job list --filter "
+                   "worker=",
                    call.names.empty() ? "NAME" : call.names.front(), call.where);
 }
 

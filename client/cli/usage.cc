@@ -30,15 +30,15 @@ constexpr char kExamples[] =
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
     "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes\n"
-    "Files that ampctl names as docs/... are in ampd's source. The package ampd-doc installs them in "
-    "/usr/share/doc/ampd-doc";
+    "A name such as docs/data.md in a text of ampctl means a file of ampd's source. The package ampd-doc installs "
+    "these files in /usr/share/doc/ampd-doc";
 
 constexpr char kEverywhere[] =
     "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, -o FORMAT, "
     "--no-headers, -q, --color, --ascii";
 constexpr char kEverywhereButFormats[] =
-    "Options of all commands but -o (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, "
-    "--no-headers, -q, --color, --ascii";
+    "Options of all commands (see ampctl --help), here without -o: --address, --token-file, --ca, --cert, --key, "
+    "--tenant, --no-headers, -q, --color, --ascii";
 
 void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
   for (CLI::App* child : app->get_subcommands([](const CLI::App*) { return true; })) {
@@ -280,8 +280,8 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
   }
   const std::vector<std::string> commands = SubcommandNames(group);
   if (commands.empty()) {
-    WriteMessage(absl::StrCat("error: ", full, " has no subcommands such as '", Printable(unknown), "'\n  try: ", full,
-                              " --help\n"));
+    WriteMessage(absl::StrCat("error: '", Printable(unknown), "' is not a command: ", full,
+                              " has no subcommands\n  try: ", full, " --help\n"));
     return kExitUsage;
   }
   std::vector<std::string> known = commands;

@@ -74,14 +74,15 @@ inline constexpr ForeignAnswer kNewestCheckpoint = {"show a job's newest checkpo
 inline constexpr ForeignAnswer kDownloadCheckpoint = {"download a checkpoint", "checkpoint download ID"};
 inline constexpr ForeignAnswer kExportCheckpoint = {"write a checkpoint's model to a file",
                                                     "checkpoint export ID FILE"};
-inline constexpr ForeignAnswer kCheckpointNow = {"let a job write a checkpoint now, pause it", "job pause ID"};
+inline constexpr ForeignAnswer kCheckpointNow = {"make a job write a checkpoint now, pause it", "job pause ID"};
 inline constexpr ForeignAnswer kListFiles = {"list the files on the server", "artifact list"};
 inline constexpr ForeignAnswer kListOutputs = {"list the files that a job has made", "artifact list --job ID"};
 inline constexpr ForeignAnswer kDownload = {"download a file from the server", "artifact download NAME"};
 inline constexpr ForeignAnswer kDownloadFile = {"download a file from the server", "artifact download FILE"};
 inline constexpr ForeignAnswer kUpload = {"upload a file to the server", "artifact upload FILE"};
 inline constexpr ForeignAnswer kShareFile = {
-    "upload a model to the server, from which jobs on all workers read it (data comes from data roots: docs/data.md)",
+    "upload a model to the server, so that jobs on all workers can read it (training data stays in folders of the "
+    "workers, see docs/data.md)",
     "artifact upload FILE"};
 inline constexpr ForeignAnswer kDeleteFile = {"delete a file on the server", "artifact delete NAME"};
 inline constexpr ForeignAnswer kInspectData = {"see what is in a data file", "data inspect FILE"};
@@ -126,7 +127,7 @@ inline constexpr ForeignAnswer kShowContext = {"show the server in use", "contex
 inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
 inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kChangeContext = {
-    "change a server's address or TLS files, add it again under the same name", "context add NAME ADDRESS"};
+    "change a server's address or TLS files, add the server again under the same name", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
     "context remove OLD",
@@ -146,23 +147,23 @@ inline constexpr ForeignAnswer kCreateAccount = {"create a token, ampd's kind of
 inline constexpr ForeignAnswer kNoCertificates = {
     "ampctl signs no certificates; the server's flag --grant gives a certificate a role (docs/access.md)", ""};
 inline constexpr ForeignAnswer kNoPasswords = {
-    "ampd has tokens instead of passwords: create a new one (ampctl auth token create NAME --role ROLE) and revoke "
-    "the old one (ampctl auth token revoke NAME)",
+    "ampd has tokens instead of passwords: create a new one (ampctl auth token create NAME --role ROLE) and revoke the "
+    "old one (ampctl auth token revoke NAME)",
     ""};
 inline constexpr ForeignAnswer kListTenants = {
     "see in which tenants you have a role (to work in one of them: --tenant NAME)", "auth whoami"};
-inline constexpr ForeignAnswer kUseTenant = {"list the jobs of a tenant, which is ampd's name space",
+inline constexpr ForeignAnswer kUseTenant = {"list the jobs of a tenant (ampd's namespaces are tenants)",
                                              "job list --tenant NAME"};
 inline constexpr ForeignAnswer kCreateTenant = {
-    "make a tenant, create a token (here with the name TOKEN) that has a role in it",
+    "make a tenant, create a token that has a role in this tenant (here the token is named TOKEN)",
     "auth token create --role ROLE --tenant NAME TOKEN"};
 inline constexpr ForeignAnswer kDeleteTenant = {
-    "a tenant exists as long as a --grant of the server, a token or a job names it; to revoke a token: ampctl auth "
-    "token revoke NAME",
+    "a tenant exists as long as a token, a job or a flag --grant of the server names it; to revoke a token: ampctl "
+    "auth token revoke NAME",
     ""};
 inline constexpr ForeignAnswer kLimits = {
-    "the server's flags --tenant-limit and --caller-limit set limits for tenants and for callers (docs/access.md); "
-    "ampctl does not show or change these limits",
+    "the server's flag --tenant-limit limits what a tenant may use, and its flag --caller-limit what one user, token "
+    "or certificate may use (docs/access.md); ampctl does not show or change these limits",
     ""};
 inline constexpr ForeignAnswer kUsage = {"list all jobs for a spreadsheet (ampd keeps no other record of usage)",
                                          "job list -o csv"};

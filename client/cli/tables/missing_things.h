@@ -19,7 +19,8 @@ inline constexpr ForeignAnswer kNoDependency = {
 inline constexpr ForeignAnswer kOneJobFile = {
     "train one job under several precision policies (there are no job arrays)", "compare -f FILE"};
 inline constexpr ForeignAnswer kNoDependencyFile = {
-    "submit a job after the job ID has ended, first run ampctl job wait ID (a job can't wait for another)",
+    "submit a job after another job has ended, first wait for that job with ampctl job wait ID (a job can't wait for "
+    "another)",
     "job submit -f FILE"};
 inline constexpr ForeignAnswer kHoldLaterFile = {
     "submit a job that you then pause with ampctl job pause ID (a job can't be submitted on hold)",
@@ -45,8 +46,8 @@ inline constexpr ForeignAnswer kNoImages = {
 inline constexpr ForeignAnswer kNoSecrets = {
     "jobs have no secrets; a token for the server is made with: ampctl auth token create NAME --role ROLE", ""};
 inline constexpr ForeignAnswer kNoVolumes = {
-    "jobs read their data from the data roots of the workers (docs/data.md); the files on the server: ampctl artifact "
-    "list",
+    "jobs read their data from data roots, which are folders of the workers (docs/data.md); to list the files on the "
+    "server: ampctl artifact list",
     ""};
 inline constexpr ForeignAnswer kNoLabels = {
     "the labels of a submitted job can't be changed; set them when you submit it: --set labels.KEY=VALUE", ""};
@@ -64,7 +65,7 @@ inline constexpr ForeignAnswer kNoWebPageOfJob = {"watch a job (ampd has no web 
 inline constexpr ForeignAnswer kNoWorkflows = {
     "ampd has no workflows or triggers: a job starts when its file is submitted (ampctl job submit -f FILE)", ""};
 inline constexpr ForeignAnswer kNoAliases = {
-    "ampctl has no aliases of its own; use one of your shell: alias jobs='ampctl job list'", ""};
+    "ampctl has no aliases of its own; define an alias in your shell: alias jobs='ampctl job list'", ""};
 inline constexpr ForeignAnswer kNoExtensions = {"ampctl has no extensions; scripts read what it prints with -o json",
                                                 ""};
 inline constexpr ForeignAnswer kNoCache = {"list the files on the server (there is no cache to manage)",

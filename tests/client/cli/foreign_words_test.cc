@@ -235,11 +235,11 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl has no command 'sbatch'; to train one job under several precision policies (there are no job "
        "arrays): ampctl compare -f job.yaml\n"},
       {"qsub -hold_jid 5 job.yaml",
-       "error: ampctl has no command 'qsub'; to submit a job after the job ID has ended, first run ampctl job wait ID "
-       "(a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'qsub'; to submit a job after another job has ended, first wait for that job with "
+       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
       {"sbatch -d afterok:5 job.yaml",
-       "error: ampctl has no command 'sbatch'; to submit a job after the job ID has ended, first run ampctl job wait "
-       "ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to submit a job after another job has ended, first wait for that job "
+       "with ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
       {"scontrol update NodeName=w1 State=DRAIN Reason=fix",
        "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs write a checkpoint, and "
        "continue on other workers): ampctl worker drain w1; Reason is left out: ampd stores no reason why a worker is "
@@ -468,10 +468,10 @@ TEST_F(ForeignWordsTest, AnAnswerThatEndsOrDeletes_DoesNoMoreThanTheUserMeant) {
        "to see these jobs: ampctl job list --filter 'labels.app=x AND (id=tiny OR name=tiny)'"},
       {"delete pods -l app=x --field-selector=spec.foo=bar",
        "to see these jobs: ampctl job list --filter labels.app=x; --field-selector is left out"},
-      {"drain -l gpu=true --ignore-daemonsets", "workers have no labels; to list them: ampctl worker list"},
-      {"uncordon --selector=gpu=true", "workers have no labels; to list them: ampctl worker list"},
+      {"drain -l gpu=true --ignore-daemonsets", "workers have no labels; to list the workers: ampctl worker list"},
+      {"uncordon --selector=gpu=true", "workers have no labels; to list the workers: ampctl worker list"},
       {"drain w1 --pod-selector=app=x",
-       "ampctl worker drain moves all jobs of a worker; to list them: ampctl job list --filter worker=w1"},
+       "ampctl worker drain moves all jobs of a worker; to list these jobs: ampctl job list --filter worker=w1"},
       {"scancel -s USR1 5",
        "a job gets no signals; to pause it: ampctl job pause 5; to cancel it: ampctl job cancel 5"},
       {"scancel -s KILL 5", "to cancel a job: ampctl job cancel 5; -s is left out: a job gets no signals"},
@@ -648,7 +648,7 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"compare -f job.yaml --policies bf16 fp16",
        "write the policies as one word, separated by commas: --policies bf16,fp16\n"},
       {"model inspect net.pt2 --preset bf16,fp16",
-       "--preset: takes one value each time; write --preset bf16 --preset fp16\n"},
+       "--preset: takes one value; for several values, repeat the option: --preset bf16 --preset fp16\n"},
       {"model inspect net.pt2 --preset bf16,fp61", "'bf16,fp61' is not one of "},
       {"dev --data-root job.yaml=", "'job.yaml=' has no path; write job.yaml=PATH\n"},
       {"dev --data-root a=. --data-root a=/",
