@@ -79,15 +79,15 @@ std::string NextCommands(const v1::Job& job) {
     case v1::Job::FAILED: {
       const std::string logs = line("logs", "logs") + "\n";
       if (job.reason() == v1::Reason::SPEC_ERROR) {
-        return logs + "  run it again: correct the job file, then ampctl job submit";
+        return logs + "  run it again after you have corrected the job file: ampctl job submit -f FILE";
       }
       if (job.spec().has_predict()) {
         return logs + line("run it again", "retry");
       }
-      return logs + (job.reason() == v1::Reason::DATA_ERROR ? line("run it again: correct its data, then", "retry") +
-                                                                  "\n  to read other data: correct the job file, then "
-                                                                  "ampctl job submit"
-                                                            : line("resume from its last checkpoint", "retry"));
+      return logs + (job.reason() == v1::Reason::DATA_ERROR
+                         ? line("run it again after you have corrected its data", "retry") +
+                               "\n  read other data after you have corrected the job file: ampctl job submit -f FILE"
+                         : line("resume from its last checkpoint", "retry"));
     }
     default:
       return "";

@@ -37,7 +37,7 @@ Command RevokeTokenCommand() {
   const auto name = std::make_shared<std::string>();
   return {.name = "revoke",
           .help =
-              "Make a token invalid for good. Open connections with the token, such as those of job watch and of "
+              "Make a token invalid for good. Connections that use the token, such as those of ampctl job watch and of "
               "workers, end within seconds",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "name",

@@ -90,7 +90,7 @@ Command DeleteCheckpointCommand() {
                         {.name = "step",
                          .value = &options->name.step,
                          .text = "[STEP]",
-                         .help = "Step, if the first word is only JOB: JOB 400 is the same as JOB@400",
+                         .help = "Step, if JOB is given without @: JOB 400 is the same as JOB@400",
                          .check = CheckCount},
                         AttemptNumber(&options->name.attempt),
                         Yes(&options->confirmed)},

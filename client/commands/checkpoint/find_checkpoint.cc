@@ -59,9 +59,10 @@ absl::Status CheckIsNoStep(const std::string& command, const std::string& job, c
   const bool is_step = !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
   return is_word || is_step
              ? absl::InvalidArgumentError(absl::StrCat(
-                   path, " would be the name of the file or folder to write; to get the ",
+                   "the argument ", path, " names the file or folder to write, not the checkpoint; to get the ",
                    is_word ? path + " checkpoint" : "checkpoint of step " + path, ": ampctl ", command, " ",
-                   job.substr(0, job.rfind('@')), "@", path, "; to write to a file or folder with this name: ./", path))
+                   job.substr(0, job.rfind('@')), "@", path, "; to write to a file or folder of this name, give ./",
+                   path))
              : absl::OkStatus();
 }
 

@@ -123,7 +123,7 @@ Command ShowCheckpointCommand() {
                         {.name = "step",
                          .value = &name->step,
                          .text = "[STEP]",
-                         .help = "Step, if the first word is only JOB: JOB 400 is the same as JOB@400",
+                         .help = "Step, if JOB is given without @: JOB 400 is the same as JOB@400",
                          .check = CheckCount},
                         AttemptNumber(&name->attempt)},
           .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};

@@ -252,7 +252,7 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
         .value = &options->label,
         .text = "ID",
         .help = "Print the report of an earlier comparison again, without training anything. ID is the id of the "
-                "comparison, such as c-1a2b3c4d: ampctl compare -f prints it at its start, and each job of the "
+                "comparison, such as c-1a2b3c4d. ampctl compare -f prints this id when it starts, and each job of the "
                 "comparison has the label compare=ID",
         .check = CheckComparisonId},
        {.name = "--baseline",

@@ -10,7 +10,7 @@
 namespace ampd::client {
 
 // The end of the message for a job that can't be compared.
-inline constexpr char kPredictsOnly[] = " predicts; only jobs that train can be compared";
+inline constexpr char kPredictsOnly[] = " makes predictions; only jobs that train a model can be compared";
 
 // The jobs of one comparison. Jobs that were submitted for a comparison have the label compare=<id>.
 struct ComparedJobs {

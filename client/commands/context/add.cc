@@ -33,9 +33,9 @@ Command AddContextCommand() {
   const auto options = std::make_shared<AddOptions>();
   return {.name = "add",
           .help =
-              "Save a server under a short name. If the name exists, it then stands for this server. Does not connect "
-              "to the server. The server becomes the default only if there is no default yet. To check a token and use "
-              "the server by default: ampctl login",
+              "Save a server under a short name. If the name is already used, this server replaces the old one. Does "
+              "not connect to the server. The server becomes the default only if there is no default yet. To check a "
+              "token and use the server by default: ampctl login",
           .examples =
               "  ampctl context add lab 127.0.0.1:7070\n  ampctl context use lab\n  ampctl context add ops "
               "127.0.0.1:7070 --token-file ~/.ampd-token",

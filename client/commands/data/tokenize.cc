@@ -211,8 +211,9 @@ absl::Status CheckKindOfOutput(const TokenizeOptions& options) {
     }
   }
   if (options.labelled && (!options.format.empty() || options.any_format)) {
-    return absl::InvalidArgumentError(absl::StrCat(options.any_format ? "--any-format" : "--format",
-                                                   " cannot be combined with --jsonl, which writes JSON lines"));
+    return absl::InvalidArgumentError(options.any_format
+                                          ? "--any-format cannot be combined with --jsonl, which reads only text"
+                                          : "--format cannot be combined with --jsonl, which always writes JSON lines");
   }
   return absl::OkStatus();
 }
@@ -319,8 +320,8 @@ std::vector<Argument> ArgumentsOf(TokenizeOptions* options) {
       {.name = "--quotes",
        .value = &options->quotes,
        .text = "MEANING",
-       .help = "With --jsonl and a CSV or TSV file: csv if quotation marks enclose cells, none if they are part of the "
-               "text (default: detected from the file)",
+       .help = "With --jsonl and a CSV or TSV file: 'csv' if quotation marks enclose cells, 'none' if quotation marks "
+               "are part of the text (default: detected from the file)",
        .choices = {"csv", "none"}},
       {.name = "--max-length",
        .value = &options->max_length,

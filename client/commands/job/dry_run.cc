@@ -99,7 +99,8 @@ void WarnIfTooLarge(const Session& session, const v1::JobSpec& spec, const v1::E
   }
   const std::string limit =
       is_declared ? absl::StrCat("resources.memory_bytes, ", FormatBytes(estimate.memory_bytes()))
-                  : absl::StrCat("any device that can run the job has; the largest is ", DeviceText(*most));
+                  : absl::StrCat("the memory of any device that can run the job; the device with the most memory is ",
+                                 DeviceText(*most));
   const std::string advice =
       largest_batch > 0
           ? absl::StrCat("lower data.batch_size to ", largest_batch, " or raise train.gradient_accumulation")
@@ -148,11 +149,11 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
         "no connected worker can run the job (once it is submitted, ampctl job explain says why); workers: "
         "ampctl worker list -o wide");
   }
-  const std::string heading = absl::StrCat("Peak memory of a step, and the largest batch ",
-                                           estimate->memory_bytes() == 0
-                                               ? "on the smallest and on the largest suitable device"
-                                               : absl::StrCat("that fits into ", FormatBytes(estimate->memory_bytes())),
-                                           ":");
+  const std::string heading = absl::StrCat(
+      "Peak memory of a step, and the largest batch ",
+      estimate->memory_bytes() == 0 ? "that fits on the suitable devices with the least and with the most memory"
+                                    : absl::StrCat("that fits into ", FormatBytes(estimate->memory_bytes())),
+      ":");
   PrintLines(heading, "# ");
   constexpr int kPrefix = 2;
   PrintLines(RenderTable({"PRECISION", "DEVICE", "TOTAL", "WEIGHTS", "MOMENTS", "GRADIENTS", "ACTIVATIONS", "OTHER",

@@ -178,7 +178,7 @@ int Logs(Session* session, const LogsOptions& options) {
   if (view.empty()) {
     session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + *id);
   } else if (!view.printed() && !options.since.empty()) {
-    session->Note(absl::StrCat("no line of the log is from --since '", options.since, "' or later"));
+    session->Note(absl::StrCat("the log has no lines from the time given by --since '", options.since, "' or later"));
   }
   return kExitOk;
 }
@@ -205,29 +205,28 @@ Command LogsOfJobCommand() {
           "  ampctl job logs -f ID --tail 20\n"
           "  ampctl job logs ID --since 10m\n"
           "  ampctl job logs ID --attempt 1 --tail-bytes 4096",
-      .arguments =
-          {JobId(&options->id),
-           {.name = "-f,--follow",
-            .value = &options->follow,
-            .help = "After the log so far, print each new line until the job ends, over all its runs. With --attempt: "
-                    "until that run ends"},
-           AttemptNumber(&options->attempt),
-           {.name = "--tail",
-            .value = &options->tail_lines,
-            .text = "N",
-            .help = "Print only the last N lines (default: the whole log)",
-            .check = CheckCount},
-           {.name = "--tail-bytes",
-            .value = &options->tail_bytes,
-            .text = "SIZE",
-            .help = "Print only the end of the log: this many bytes, such as 4096 or 64KiB (default 0 = all)"},
-           {.name = "--since",
-            .value = &options->since,
-            .text = "WHEN",
-            .help = "Print only lines from this moment on: a duration before now (10m), or a time "
-                    "(2026-01-31T23:59:59Z; without a zone: local time)",
-            .check = CheckMoment},
-           ReconnectFor(&options->retry_for)},
+      .arguments = {JobId(&options->id),
+                    {.name = "-f,--follow",
+                     .value = &options->follow,
+                     .help = "After the log so far, print each new line until the job ends, also the lines of later "
+                             "attempts. With --attempt: until that attempt ends"},
+                    AttemptNumber(&options->attempt),
+                    {.name = "--tail",
+                     .value = &options->tail_lines,
+                     .text = "N",
+                     .help = "Print only the last N lines (default: the whole log)",
+                     .check = CheckCount},
+                    {.name = "--tail-bytes",
+                     .value = &options->tail_bytes,
+                     .text = "SIZE",
+                     .help = "Print only the end of the log: this many bytes, such as 4096 or 64KiB (default 0 = all)"},
+                    {.name = "--since",
+                     .value = &options->since,
+                     .text = "WHEN",
+                     .help = "Print only lines from this moment on: a duration before now (10m), or a time "
+                             "(2026-01-31T23:59:59Z; without a zone: local time)",
+                     .check = CheckMoment},
+                    ReconnectFor(&options->retry_for)},
       .run = [options](Session* session) { return Logs(session, *options); }};
 }
 

@@ -28,11 +28,13 @@ std::string EffectText(const v1::Job& job) {
   }
   const v1::PrecisionPolicy& policy = job.spec().precision();
   const bool is_open = job.attempts().empty() && (policy.preset() == "auto" || policy.prefer_size() > 0);
-  return absl::StrCat("the change takes effect at the first step after the job has ",
-                      job.state() == v1::Job::PAUSED ? "resumed" : "started",
-                      is_open ? absl::StrCat("; it has no effect if the precision that is then chosen (",
-                                             LatestPrecision(job), ") has no loss scale")
-                              : "");
+  return absl::StrCat(
+      "the change takes effect at the first step after the job has ",
+      job.state() == v1::Job::PAUSED ? "resumed" : "started",
+      is_open ? absl::StrCat(
+                    ", unless the job then runs in a precision without a loss scale (its precision is still open: ",
+                    LatestPrecision(job), ")")
+              : "");
 }
 
 int SetScale(Session* session, const ScaleOptions& options) {
@@ -63,8 +65,8 @@ Command ScaleJobCommand() {
   const auto options = std::make_shared<ScaleOptions>();
   return {.name = "scale",
           .help =
-              "Set the loss scale of a job that has not ended, or its growth interval, from the next step on. Needs "
-              "--set-scale, --growth-interval or both",
+              "Set the loss scale of a job that has not ended, or the growth interval of this loss scale. The change "
+              "takes effect at the job's next step. Needs --set-scale, --growth-interval or both",
           .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id),

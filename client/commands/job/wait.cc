@@ -178,9 +178,9 @@ Command WaitForJobsCommand() {
   const auto options = std::make_shared<WaitOptions>();
   return {.name = "wait",
           .help =
-              "Wait until all jobs ID... have ended, or have reached a state. The exit code is 0 if all succeeded. "
-              "Otherwise it depends on the first job on the command line that did not succeed: 1 if that job failed, 6 "
-              "if it was cancelled",
+              "Wait until all jobs ID... have ended or, with --for, have reached a state. Without --for, the exit code "
+              "is 0 if all jobs succeeded. Otherwise it depends on the first job on the command line that did not "
+              "succeed: 1 if that job failed, 6 if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",

@@ -133,7 +133,8 @@ TEST_F(Ampctl, ADryRunWarnsIfAStepNeedsMoreMemoryThanThereIs) {
     EXPECT_EQ(result.exit_code, 0) << "other workers may come";
     EXPECT_THAT(result.err,
                 HasSubstr("warning: with data.batch_size 1601, a step needs about 3.0 MiB in bf16, which is "
-                          "more than any device that can run the job has; the largest is w2/cpu (16.0 GiB)\n"
+                          "more than the memory of any device that can run the job; the device with the most memory is "
+                          "w2/cpu (16.0 GiB)\n"
                           "  try: lower data.batch_size to 1600 or raise train.gradient_accumulation\n"));
   }
   EXPECT_THAT(Run("job submit -f job.yaml --dry-run --set resources.memory_bytes=4KiB").err,

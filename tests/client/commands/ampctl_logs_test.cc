@@ -154,7 +154,7 @@ TEST_F(AmpctlLogs, Since_PrintsFromTheFirstLineThatIsRecentEnough) {
   const Result nothing = Run("job logs --since 1s " + id);
   EXPECT_EQ(nothing.exit_code, 0);
   EXPECT_EQ(nothing.out, "");
-  EXPECT_EQ(nothing.err, "no line of the log is from --since '1s' or later\n");
+  EXPECT_EQ(nothing.err, "the log has no lines from the time given by --since '1s' or later\n");
   const Result wrong = Run("job logs --since yesterday " + id);
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("error: --since: 'yesterday' is not a duration such as 10m or a time such as "

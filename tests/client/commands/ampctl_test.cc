@@ -711,7 +711,9 @@ TEST_F(Ampctl, ADryRunShowsTheMemoryOfAStepAsCommentsOfItsYaml) {
   result = Run("job submit -f job.yaml --dry-run -o json");
   EXPECT_EQ(result.out.find("# "), std::string::npos) << "JSON has no comments";
   result = Run("job submit -f job.yaml --set resources.memory_bytes=0 --dry-run");
-  EXPECT_THAT(result.out, HasSubstr("the largest batch on the smallest and on the largest suitable device:\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("the largest batch that fits on the suitable devices with the least and with the most memory:\n"));
   EXPECT_THAT(result.out, ContainsRegex("# bf16 .* 400 on w1/cpu \\(4.0 GiB\\), 1600 on w2/cpu \\(16.0 GiB\\)\n"));
   EXPECT_THAT(result.err, Not(HasSubstr("no worker that serves now")));
   fake_.jobs.script()->no_worker_fits = true;
