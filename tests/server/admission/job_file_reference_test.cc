@@ -257,15 +257,21 @@ class Page {
   }
 
   // A limit that is another field's value is named by that field, without the value that the field has in the spec from
-  // which the limit was found: "1 to model.gpt2.n_positions".
+  // which the limit was found: "1 to model.gpt2.n_positions". If a field also has limits that are numbers, only these
+  // are returned: the field's comment says for which model another limit holds.
   static std::string LimitsText(const FieldFacts& facts) {
     static const std::regex value_of_example(R"((model\.[a-z0-9_.]+), \d+)");
-    const bool are_numbers = std::all_of(facts.limits.begin(), facts.limits.end(), [](const std::string& limit) {
+    const auto names_field = [](const std::string& limit) { return absl::StrContains(limit, "model."); };
+    std::set<std::string> limits = facts.limits;
+    if (!std::all_of(limits.begin(), limits.end(), names_field)) {
+      std::erase_if(limits, names_field);
+    }
+    const bool are_numbers = std::all_of(limits.begin(), limits.end(), [](const std::string& limit) {
       return limit.find_first_not_of("0123456789 to") == std::string::npos;
     });
-    return facts.limits.size() > 1 && are_numbers
+    return limits.size() > 1 && are_numbers
                ? "limit depends on other fields"
-               : std::regex_replace(InUnits(absl::StrJoin(facts.limits, " or ")), value_of_example, "$1");
+               : std::regex_replace(InUnits(absl::StrJoin(limits, " or ")), value_of_example, "$1");
   }
 
   // Replaces a number by its short form in parentheses: returns "0 to 1PiB" for "0 to 1125899906842624 (1PiB)".
