@@ -161,13 +161,15 @@ std::string BasisText(const std::vector<PolicyRuns>& policies, const Verdict& ve
     return policy.difference.train_loss.has_value();
   });
   return absl::StrCat(
-      "Noise is estimated within one run per policy: ",
-      has_loss ? absl::StrCat("that of the training loss from the smoothed losses in the last fifth of the run of ",
-                              policies[*verdict.baseline].name, ", ")
-               : "",
-      "that of the accuracy from the number of evaluation samples, and that of the time from ten equal "
-      "parts of each run. Other seeds may change the results by more than this noise; to measure that, use "
-      "--repeats.");
+      "Noise is estimated within one run per policy. ",
+      has_loss
+          ? absl::StrCat("For the training loss, it is the variation of the smoothed loss in the last fifth of the run "
+                         "of ",
+                         policies[*verdict.baseline].name, ". ")
+          : "",
+      "For the accuracy, it follows from the number of evaluation samples. For the time, it is the variation between "
+      "ten equal parts of each run. Runs with other seeds may differ by more than this noise; to measure these "
+      "differences, use --repeats.");
 }
 
 // Returns the advantages of a policy as clauses: "31% less time", "40% less peak memory".

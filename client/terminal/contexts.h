@@ -32,11 +32,13 @@ inline constexpr char kProjectContext[] = ".ampd/context";
 // Reads the user's file of contexts, $XDG_CONFIG_HOME/ampd/contexts or ~/.config/ampd/contexts. Returns no contexts if
 // the file does not exist. INVALID_ARGUMENT if it cannot be read, or if HOME and XDG_CONFIG_HOME name no folder for it.
 absl::StatusOr<Contexts> ReadContexts();
-// Writes the user's file of contexts. Returns the errors of ReadContexts, and an error if the file cannot be written.
+// Writes the user's file of contexts. Creates its folder if it is missing. INVALID_ARGUMENT if HOME and XDG_CONFIG_HOME
+// name no folder for the file, if other users can write to the folder, or if the file cannot be written.
 absl::Status WriteContexts(const Contexts& contexts);
 
 // Returns the path of the file `name` in the folder that has the user's file of contexts. Creates the folder if it is
-// missing. Returns the errors of ReadContexts.
+// missing. INVALID_ARGUMENT if HOME and XDG_CONFIG_HOME name no folder, if other users can write to the folder, or if
+// it cannot be created.
 absl::StatusOr<std::string> PathBesideContexts(const std::string& name);
 
 // Returns the name of the file for a context's token, which `ampctl login` keeps beside the file of contexts.

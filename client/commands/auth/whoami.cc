@@ -34,8 +34,9 @@ std::string CallerText(const v1::Caller& caller) {
     roles.push_back(RoleText(static_cast<v1::Role>(role)));  // A server without tenants reports only roles.
   }
   const std::string rights = roles.empty() ? "no role" : absl::StrJoin(roles, ", ");
-  const std::string who =
-      caller.name().empty() ? "no token or certificate; role here: " : Printable(caller.name()) + "  ";
+  const std::string who = caller.name().empty()
+                              ? "you sent no token and no certificate; without them this server gives you: "
+                              : Printable(caller.name()) + "  ";
   const std::string worker =
       caller.token().worker().empty() ? "" : absl::StrCat("  (worker ", Printable(caller.token().worker()), ")");
   return absl::StrCat(who, rights, worker, "\n");

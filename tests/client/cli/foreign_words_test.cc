@@ -861,7 +861,8 @@ TEST_F(ForeignWordsTest, HelpOnAVerbOrAPlural_IsThatOfTheCommand) {
   }
 }
 
-// If two rows had the same words, the second would never be used. (One row may have two answers, thus two entries.)
+// Two rows must not have the same words, because the second row would never be used. A row with two answers gives two
+// entries with the same words in ForeignWords(); that is allowed.
 TEST(ForeignWordList, HasEachWordingOnce) {
   std::map<std::string, std::string> rows;  // by wording
   for (const ForeignWord& word : ForeignWords()) {

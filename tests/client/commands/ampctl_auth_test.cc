@@ -247,7 +247,8 @@ TEST_F(AmpctlAuth, VariablesThatAreNotUsed_AreNoted) {
 
 TEST_F(AmpctlAuth, WithoutANameForTheCaller_WhoamiSaysSo) {
   fake_.auth.KnowNobody();
-  EXPECT_EQ(Run("auth whoami").out, "no token or certificate; role here: admin\n");
+  EXPECT_EQ(Run("auth whoami").out,
+            "you sent no token and no certificate; without them this server gives you: admin\n");
   for (const char* command : {"auth whoami -q", "auth whoami -o name"}) {
     const Result result = Run(command);
     EXPECT_EQ(result.exit_code, 1) << command;
