@@ -128,9 +128,10 @@ absl::Status UnknownKey(const YamlEntry& entry, const std::vector<std::string>& 
   const std::string name = absl::StrReplaceAll(absl::StripPrefix(entry.key, "--"), {{"_", "-"}});
   const bool is_key = std::find(keys.begin(), keys.end(), name) != keys.end();
   const std::string nearest = is_key ? name : Nearest(name, keys);
-  return ErrorAt(entry.mark, absl::StrCat("there is no key ", Quoted(entry.key),
-                                          nearest.empty() ? "; keys are the names of flags without dashes, as in --help"
-                                                          : absl::StrCat("; did you mean '", nearest, "'?")));
+  return ErrorAt(entry.mark,
+                 absl::StrCat("there is no key ", Quoted(entry.key),
+                              nearest.empty() ? "; keys are the names of flags without the leading dashes, as in --help"
+                                              : absl::StrCat("; did you mean '", nearest, "'?")));
 }
 
 }  // namespace ampd

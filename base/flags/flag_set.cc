@@ -80,11 +80,12 @@ FlagSet::FlagSet(const std::string& program, const std::string& description, Sta
     return;
   }
   app_->set_version_flag("--version", VersionLine(program));
-  config_ = app_->add_option("--config",
-                             "Configuration file in YAML, whose keys are the names of flags without dashes. Flags of "
-                             "the command line replace those of the file, also flags that may be given several times. "
-                             "Relative paths in the file begin at its folder. SIGHUP reads the file again "
-                             "(docs/operator/configure.md)");
+  config_ = app_->add_option(
+      "--config",
+      "Configuration file in YAML, whose keys are the names of flags without the leading dashes. "
+      "Flags of the command line replace those of the file, also flags that may be given several times. "
+      "Relative paths in the file begin at its folder. SIGHUP reads the file again "
+      "(docs/operator/configure.md)");
   config_->option_text("FILE");
   print_config_ = app_->add_flag("--print-config");
   print_config_->description("Print the configuration in the form of --config's file, and exit");

@@ -11,7 +11,7 @@ namespace ampd {
 
 // The values of one flag, from the command line, the configuration file or the flag's default.
 struct Setting {
-  std::string key;                  // The flag's name without dashes: "data-dir".
+  std::string key;                  // The flag's name without the leading dashes: "data-dir".
   std::string type;                 // The kind of its values: "DURATION".
   bool is_list = false;             // Whether it may have several values.
   bool is_set = false;              // Whether the command line or the file sets the flag.

@@ -42,7 +42,7 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Flags as the file that --config reads. Call with a dict of the flags without dashes; empty ones are left out. */}}
+{{/* Flags as the file that --config reads. Call with a dict of the flags without leading dashes; empty ones are left out. */}}
 {{- define "ampd.config" -}}
 {{- range $key, $value := . }}
 {{- if kindIs "slice" $value }}

@@ -91,7 +91,8 @@ TEST(ConfigFile, AnUnknownKeyIsAnsweredByTheNearest) {
   EXPECT_EQ(error("lisen"), "c.yaml:3:1: there is no key 'lisen'; did you mean 'listen'?");
   EXPECT_EQ(error("data_dir"), "c.yaml:3:1: there is no key 'data_dir'; did you mean 'data-dir'?");
   EXPECT_EQ(error("--lease"), "c.yaml:3:1: there is no key '--lease'; did you mean 'lease'?");
-  EXPECT_THAT(error("colour"), HasSubstr("there is no key 'colour'; keys are the names of flags without dashes"));
+  EXPECT_THAT(error("colour"),
+              HasSubstr("there is no key 'colour'; keys are the names of flags without the leading dashes"));
   EXPECT_THAT(error("a\nb\x1b"), testing::Not(HasSubstr("\n")));
 }
 
