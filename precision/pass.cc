@@ -269,7 +269,8 @@ class PrecisionPass {
   }
 
   // Whether the argument stays in fp32 although the node computes in a lower format. This holds for weights and
-  // statistics of norms, and for 0-dim fp32 values, by which PyTorch multiplies before it rounds.
+  // statistics of norms, and for 0-dim fp32 values: PyTorch computes with the fp32 value, and rounds only the result to
+  // the lower format.
   bool StaysInFp32(const Node& node, const OpDecision& decision, const graph::Argument& argument) const {
     const graph::OpRow* const row = graph::FindOp(node.op);
     if (row == nullptr) {

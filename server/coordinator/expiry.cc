@@ -94,7 +94,7 @@ void Expiry::ArchiveEndedJobs(const ClusterState& state, Updates* updates) const
 }
 
 // Ends the jobs whose deadline has passed. The wall clock counts only when this run of the server first sees a job.
-// After that, the clock since boot counts, so setting the wall clock later changes no deadline.
+// After that, the time since boot counts, so setting the wall clock later changes no deadline.
 void Expiry::ExpireDeadlines(const ClusterState& state, Updates* updates) {
   std::map<std::string, absl::Duration> started;
   const absl::Duration now = options_.clock->SinceBoot();
@@ -145,7 +145,7 @@ void Expiry::RestartUnreachableJobs(const ClusterState& state, Updates* updates)
 
 // Removes the workers that were lost at least worker_retention ago by the wall clock. The wall clock may leap forward,
 // and a worker that was lost a moment ago must then stay. Therefore the worker must also have been lost for
-// worker_retention or one hour, whichever is shorter, by the clock since boot, which does not leap.
+// worker_retention or one hour, whichever is shorter, in time since boot, which does not leap.
 void Expiry::RemoveLostWorkers(const ClusterState& state, Updates* updates) {
   if (options_.worker_retention <= absl::ZeroDuration()) {
     return;

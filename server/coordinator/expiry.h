@@ -16,9 +16,9 @@ namespace ampd::server {
 
 // Makes the changes that are due because time has passed: declares silent workers lost and later removes them, cancels
 // jobs at their deadline, restarts jobs whose checkpoint is out of reach, moves ended jobs out of memory, and deletes
-// data whose retention is over. Leases, deadlines and waits use the clock since boot, which nobody can set. Retention
-// uses the wall clock, as long as that is steady. Single-threaded; owned by the thread that calls Coordinator::Tick.
-// ClockIsSteady may be called from any thread.
+// data whose retention is over. Leases, deadlines and waits use the time since the host booted (Clock::SinceBoot),
+// which nobody can set. Retention uses the wall clock, as long as that is steady. Single-threaded; owned by the thread
+// that calls Coordinator::Tick. ClockIsSteady may be called from any thread.
 class Expiry {
  public:
   struct Options {
@@ -58,7 +58,7 @@ class Expiry {
   WallClockWatch clock_watch_;
   // For each queued job whose local checkpoint no worker can reach: the time since boot when this was first seen.
   std::map<std::string, absl::Duration> unreachable_since_;
-  // For each job with a deadline: the time at which it started, by the clock since boot.
+  // For each job with a deadline: the time at which it started, as time since boot.
   std::map<std::string, absl::Duration> started_since_boot_;
   // For each lost worker: the time since boot at which this run of the server first saw that the worker was lost.
   std::map<std::string, absl::Duration> lost_since_;

@@ -51,7 +51,8 @@ class PendingReasons {
   };
   explicit PendingReasons(Options options) : options_(std::move(options)) {}
 
-  // Returns why the job waits. Returns nullopt if the job is not queued, or if the comparisons are used up.
+  // Returns why the job waits. Returns nullopt if the job is not queued, or if an answer would need more comparisons
+  // than Options::max_examined allows.
   std::optional<v1::Pending> Find(const internal::JobRecord& record);
   int64_t num_examined() const { return num_examined_; }
 

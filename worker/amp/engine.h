@@ -94,11 +94,11 @@ struct EngineState {
 //   tail: loss scale                              on the device
 //   record                                        sent to the host, read by AwaitStep
 //
-// On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If
-// the device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Three kinds of
-// steps run directly: those that sample gradients or activations, those with a micro-batch that has no labels while
-// others have some, and FP8's canary steps, which compare FP8 products with exact ones. When a canary step demotes a
-// layer to a wider format, steps are recorded again.
+// On a GPU all of this is work in one stream: Enqueue returns before the work is done, and may be called again. If the
+// device has step graphs, steps are recorded and replayed (captured_step.h), with the same bits. Three kinds of steps
+// run directly: those that sample gradients or activations, those with a micro-batch that has no labels while others
+// have some, and FP8's canary steps, which compare FP8 products with the same products in the compute format. When a
+// canary step demotes a layer to a wider format, steps are recorded again.
 //
 // A skipped step changes only the loss scale and the counts of batches. Weights, moments, running statistics, schedule
 // and the count of applied steps stay. As in PyTorch, a batch norm counts every batch that it has seen in training: one

@@ -223,7 +223,8 @@ class ScriptedTrainer {
     SendTelemetry(batch);
   }
 
-  // Keeps a batch until it is acknowledged, and sends it. REQUIRES: the batch has the newest record, number sequence_.
+  // Sends a batch, and keeps it until it is acknowledged. REQUIRES: the last record of the batch is the newest record
+  // of all, whose number is sequence_.
   void SendTelemetry(const ampd::v1::TelemetryBatch& batch) {
     kept_[sequence_] = batch;
     TrainerReport report;

@@ -414,7 +414,8 @@ TEST_F(CudaBatchNormKernelsTest, ReluPassesNanAndItsGradient) {
   EXPECT_EQ(results.residual_gradient[8 * 5 + 1], 0);
 }
 
-// The output of every element is its residual: 0, or the smallest positive number of the format.
+// Weight and bias are 0, so the normalised input is 0, and only the residual enters the ReLU: 0, or the smallest
+// positive number of the format. The ReLU must block the gradient of the first and pass the gradient of the second.
 TEST_F(CudaBatchNormKernelsTest, ReluBlocksZeroAndPassesTheSmallestNumber) {
   for (const Format format : kFormats) {
     const Case one = {.rows = 30, .channels = 11, .format = format, .relu = true, .adds_residual = true};

@@ -37,7 +37,8 @@ struct Fp8Operands {
   Fp8Matrix over_rows;     // (C, R); without data unless requested.
 };
 
-// The measurements of a layer in a canary step, which compares FP8 products with exact ones.
+// The measurements of a layer in a canary step, which compares FP8 products with the same products in the compute
+// format.
 struct Fp8Finding {
   std::string module;
   double errors[kFp8Products] = {};      // |FP8 - exact| / |exact|, by product; 0 for a product that is not in FP8.
@@ -47,8 +48,8 @@ struct Fp8Finding {
 };
 
 // The linear layers that compute in FP8. Holds their scales, the findings of the canary, and the list of demoted
-// layers. The canary is a check: in some steps it compares FP8 products with exact ones. A layer with too large an
-// error is demoted: from then on it computes in a wider format.
+// layers. The canary is a check: in some steps it compares FP8 products with the same products in the compute format. A
+// layer with too large an error is demoted: from then on it computes in a wider format.
 //
 //   BeginStep()        sets whether this step is a canary step
 //   Fp8PassScope       lives while the forward and backward passes run, before the update
@@ -82,7 +83,7 @@ class Fp8Layers : public torch::CustomClassHolder {
   // The number of times that the set of demoted layers has changed. After a change, steps launch other kernels, so a
   // recorded step is out of date.
   int64_t num_changes() const { return num_changes_; }
-  // Whether this is a canary step, in which FP8 products are compared with exact ones.
+  // Whether this is a canary step, in which FP8 products are compared with the same products in the compute format.
   bool canary() const { return canary_; }
 
   // Sets the parameters that are quantized once while an Fp8PassScope lives. A weight that an op computes is
@@ -114,8 +115,8 @@ class Fp8Layers : public torch::CustomClassHolder {
   void EndStep(const at::Tensor& skipped);
 
   // Returns the findings of the last step that ended, one per layer that still computed in FP8. The result is empty if
-  // this step was skipped, or was not a canary step (one that compares FP8 products with exact ones). After a canary
-  // step the call waits for the device. REQUIRES: EndStep was called.
+  // this step was skipped, or was not a canary step (one that compares FP8 products with the same products in the
+  // compute format). After a canary step the call waits for the device. REQUIRES: EndStep was called.
   std::vector<Fp8Finding> Judge(bool skipped);
 
   // The state of the layers as tensors on the CPU, by "MODULE.scale" and the like. A tensor that is missing on import,

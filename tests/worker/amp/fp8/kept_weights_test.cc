@@ -155,7 +155,7 @@ StepNumbers RunStep(Fp8Layers& layers, const executor::OpRegistry& registry, con
 }
 
 // Runs two steps. Between them, the weight changes, as an optimizer changes it. The first step is a canary step, which
-// compares FP8 products with exact ones.
+// compares FP8 products with the same products in the compute format.
 std::vector<StepNumbers> RunSteps(Scaling scaling, bool keeps) {
   at::manual_seed(5);
   const auto layers = TwoLayers(scaling);
