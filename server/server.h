@@ -31,8 +31,9 @@ class Server {
 
   int port() const;  // 0 if ServerConfig::listen is not set.
   int metrics_port() const;
-  // Whether SetRights may apply these grants. SetRights can change the roles of local users, but not whether any local
-  // user has a role: the modes of the socket and of the data directory depend on that. Thread-safe.
+  // Whether SetRights may apply these grants. It may not if they give the first role to local users, or take away the
+  // last one: the modes of the socket and of the data directory depend on whether any local user has a role.
+  // Thread-safe.
   bool MayTakeGrants(const Grants& grants) const;
   // Replaces the limits of callers and, if MayTakeGrants, the roles. They apply from the next call of each connection
   // on. If a caller may no longer use an open stream, the stream ends within seconds. Thread-safe.

@@ -184,9 +184,9 @@ bool IsTypeAndName(const std::string& word) {
   return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
 }
 
-// Appends Slurm's KEY=VALUE to `words` in the form that the tables of foreign words have: an option (--priority 10), a
-// thing and its name (job 5), or a name alone. A KEY=VALUE that has no such form is dropped after scontrol or sacctmgr,
-// and appended unchanged after another program.
+// Rewrites Slurm's KEY=VALUE as the tables of foreign words spell it, and appends the result to `words`: an option
+// (--priority 10), a thing and its name (job 5), or a name alone. If the tables have no spelling for it, it is dropped
+// in a command of scontrol or sacctmgr, and appended unchanged in a command of another program.
 void AddAssigned(const std::string& word, Words* words) {
   const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const std::string key = absl::AsciiStrToLower(assigned.first);

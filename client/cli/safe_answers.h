@@ -8,7 +8,7 @@
 // jobs if the user only wanted to see which ones a command would cancel.
 namespace ampd::client {
 
-// What to say in place of advice that does too much.
+// What to print in place of advice that would do more than the user meant.
 struct SafeAnswer {
   std::string text;          // empty: the advice does what the user meant
   bool is_list = false;      // `text` only lists the jobs that the user meant

@@ -53,8 +53,8 @@ class FakeJobs final : public v1::JobService::Service {
     bool hold_watches = false;                       // whether a watch waits for `release` after its snapshot
     bool answers_gradients = false;  // whether a watch waits for a request for gradients and then sends them
     bool gradients_asked = false;
-    // If above 0, a watch waits after its snapshot for a request for a profile, then sends the event of a profile with
-    // this many files.
+    // If above 0, a watch sends its snapshot, waits until a profile is requested, and then sends the event of a profile
+    // that has this many files.
     int profile_files = 0;
     bool profile_asked = false;
     bool no_worker_fits = false;      // whether ExplainJob answers that no worker could run the job

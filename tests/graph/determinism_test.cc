@@ -11,7 +11,8 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// Returns a graph with one node, which reads inputs of the given types by the names `self` and, if given, `target`.
+// Returns a graph with one node. The node has the argument `self` and, if `target` has a type, the argument `target`.
+// Both are inputs of the graph, with the given types.
 Graph OneNode(const std::string& op, std::vector<Argument> arguments, Shape shape,
               std::optional<TensorType> target = {}) {
   Graph graph("one");

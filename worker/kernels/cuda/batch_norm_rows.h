@@ -98,9 +98,8 @@ __device__ inline Place ChannelsOfThread(const CudaBatchNorm& norm, const BatchN
   return place;
 }
 
-// Returns where a thread works in a kernel that sums. The rows are divided into groups, each as many rows as a block
-// reads at a time, and the slices take the groups in turn. So all blocks together read the matrix once, from its
-// beginning to its end.
+// Returns where a thread works in a kernel that sums. A group of rows has as many rows as a block reads at a time.
+// Group g belongs to slice g % slices. So all blocks together read the matrix once, from its beginning to its end.
 __device__ inline Place PlaceToSum(const CudaBatchNorm& norm, const BatchNormSplit& split) {
   const auto lanes = static_cast<unsigned>(split.lanes);
   const int64_t rows_at_once = kThreads / lanes;
