@@ -15,9 +15,8 @@ namespace ampd::precision {
 // noise and masks in the dtype of the tensor with which they are combined. In the exported graph all these dtypes are
 // float32. Node::follows_dtype marks the nodes whose float32 stands for "the dtype of another tensor": the cast back,
 // the noise and the masks. Therefore:
-// * A marked cast may read a value that is fp32 because the model requests it (Node::keeps_fp32), or that was computed
-//   from such a value. Then the cast's result gets the narrowest dtype among the values from which its input was
-//   computed.
+// * If a marked cast reads a value that is fp32 because the model requests it (Node::keeps_fp32), or that was computed
+//   from such a value, the cast's result gets the narrowest dtype among the values from which its input was computed.
 // * A marked value "yields" if it was made only from constants, bools or integers: it does not widen the result when it
 //   is combined with another value. A 0-dim value yields too if a marked cast made it, as in `scale.to(x.dtype)`.
 //

@@ -98,7 +98,7 @@ void ExplainLookAlikeIn(const std::map<std::string, std::vector<LookAlike>>& loo
   if (in_place == look_alikes.end()) {
     return;
   }
-  // The message of a problem with a whole override does not quote the override; SourceMark::source does.
+  // If a problem concerns a whole override, its message does not quote the override: SourceMark::source already does.
   const bool is_of_whole = problem->field.empty() && problem->mark.line == 0;
   const std::string text = absl::StrCat(problem->message, is_of_whole ? problem->mark.source : "");
   const std::vector<LookAlike>& all = in_place->second;

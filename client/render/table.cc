@@ -110,7 +110,8 @@ std::vector<std::string> CellLines(const std::string& cell, int width) {
   return lines;
 }
 
-// Returns the cells of a row that stand on one line. The result has several lines if a cell is split.
+// Returns the text of the cells of a row that are printed side by side. If one of them is split, because it is too
+// wide, the text has several lines.
 std::string LineText(const std::vector<std::string>& row, const Columns& columns, const std::vector<int>& widths,
                      bool is_fitted) {
   std::vector<std::vector<std::string>> cells;

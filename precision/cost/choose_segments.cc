@@ -49,9 +49,9 @@ class BlockSearch {
     return asked_[count].total() <= bytes_;
   }
 
-  // Tries numbers of blocks from `from` to `to`, `interval` apart. If one of them fits, returns true and sets least_ to
-  // a number that fits while the number below it does not fit. Otherwise returns false and sets least_ to the number
-  // that needs the least memory of all numbers that were tried so far.
+  // Tries numbers of blocks from `from` to `to`, `interval` apart. If one of them fits, returns true; least_ is then a
+  // number n that fits, while n - 1 does not fit. Otherwise returns false; least_ is then the tried number that needs
+  // the least memory.
   absl::StatusOr<bool> Look(size_t from, size_t to, size_t interval) {
     for (size_t count = from, last = from;; last = count, count = std::min(count + interval, to)) {
       AMPD_ASSIGN_OR_RETURN(const bool fits, Fits(count));

@@ -107,8 +107,8 @@ TEST(EstimateRun, ASegmentKeepsItsInputsOnly) {
   constexpr int64_t kBatch = 10;
   constexpr int64_t kValue = kBatch * 4 * 4;    // Bytes of each value of the blocks.
   const int64_t ends = 4 + 4 + kBatch * 3 * 4;  // Bytes of the loss, its weight and log_softmax.
-  // Without segments, five values of the blocks are kept: the stem's result and, for each block, gelu's input and the
-  // sum. With segments, only three are kept: the inputs of the two blocks and of the head.
+  // Without segments, five values are kept: the stem's result, and gelu's input and the sum of each of the two blocks.
+  // With segments, only three are kept: the inputs of the two blocks and of the head.
   EXPECT_NEAR(static_cast<double>(EstimateRun(model, kBatch).after_forward.activations), 5 * kValue + ends, 4);
   EXPECT_NEAR(static_cast<double>(EstimateRun(*segmented, kBatch).after_forward.activations), 3 * kValue + ends, 4);
   EXPECT_EQ(EstimateRun(*segmented, kBatch).after_backward.gradients,

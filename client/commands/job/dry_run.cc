@@ -38,8 +38,8 @@ void PrintPolicyOnExample(JobClient* client, const v1::JobSpec& spec, bool cpu, 
                 warnings_only);
 }
 
-// Prints the effect of the policy as comments, below the spec's YAML: on the devices of the workers or, if none may run
-// the job, on an example.
+// Prints, as comments below the spec's YAML, the effect of the policy on the workers' devices. If no device may run the
+// job, prints its effect on an example of a device.
 void PrintPolicyAsComment(JobClient* client, const v1::JobSpec& spec, const std::vector<WorkerDevice>& devices) {
   const v1::ResourceSpec::Kind kind = spec.resources().kind();
   bool has_cpu = kind == v1::ResourceSpec::GPU;  // A job for GPUs needs no warnings about CPUs.

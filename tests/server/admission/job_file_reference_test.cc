@@ -62,7 +62,7 @@ every default filled in.
 * Durations have a unit: `90s`, `15m`, `12h`, `7d`.
 * Paths of data and weights are `<data root>/<path>`: the name of a folder that the worker was
   started with (`--data-root`), and a path below it.
-* Set only one of a section's fields that say "choose one": `model: {resnet: {depth: 18}}`.
+* Of the fields of a section that say "set only one of these", set one: `model: {resnet: {depth: 18}}`.
 
 [job-file.schema.json](job-file.schema.json) has the contents of this page as a JSON schema. Editors
 with a YAML language server check and complete a job file that begins with this line:
@@ -231,7 +231,8 @@ class Page {
       words.push_back("default depends on other fields");
     }
     if (const OneofDescriptor* const choice = field.real_containing_oneof(); choice != nullptr) {
-      words.push_back(choice->field_count() == 2 ? "set this or `" + NameOf(*OtherOf(field)) + "`" : "choose one");
+      words.push_back(choice->field_count() == 2 ? "set this or `" + NameOf(*OtherOf(field)) + "`"
+                                                 : "set only one of these");
     }
     std::string comment = WithoutLimits(WithoutDefault(sections_.WithPaths(comments_.Of(field)), facts), facts);
     if (comment.empty() && IsSection(field)) {
