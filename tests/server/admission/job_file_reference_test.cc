@@ -48,10 +48,11 @@ constexpr char kIntroduction[] = R"(# The job file
 <!-- Made from proto/ampd/v1/job_spec.proto and precision.proto, and from what the server accepts, by
 server_admission_test with AMPD_UPDATE_GOLDEN=1. Do not edit. -->
 
-A job file is YAML: it describes one job. `ampctl init` writes one with comments for a model and a
-kind of data, `ampctl job submit -f FILE` submits it, and `ampctl job submit -f FILE --dry-run`
-checks it. `--set PATH=VALUE` overrides one field, for example `--set train.steps=500`. The server
-checks every field before it accepts a job, and reports all mistakes at once.
+A job file is YAML: it describes one job. `ampctl init` writes a job file for the model and the kind
+of data that you choose, with comments that explain its fields. `ampctl job submit -f FILE` submits
+the job, and `ampctl job submit -f FILE --dry-run` only checks the file. `--set PATH=VALUE` overrides
+one field, for example `--set train.steps=500`. The server checks every field before it accepts a
+job, and reports all mistakes at once.
 
 Each section below is one part of the file, with its path as the title. A field that must be set is
 marked as required. *Default* is what the server fills in for a field that is not set; where it
@@ -210,7 +211,7 @@ class Page {
         page += Entry(*type->field(i));
       }
       if (type->field_count() == 0) {
-        page += "It has no fields: write `{}`.\n";
+        page += "This section has no fields: write `{}`.\n";
       }
     }
     return page;
