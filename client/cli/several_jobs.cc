@@ -84,7 +84,7 @@ bool MayBeName(const CLI::App& command, const std::string& word) {
   return word.find_first_of("=:") == std::string::npos && (!is_number || PathOf(command).starts_with("job "));
 }
 
-// Returns one call for each of the names; empty if there are too many.
+// Returns a command line for each of the names, for the user to type. Empty if there are too many names.
 std::string OneCallEach(const CLI::App& command, const std::string& text, const Words& rest, const Words& names) {
   if (names.size() > kMaxCalls) {
     return "";

@@ -84,7 +84,8 @@ class SpecFiller {
  private:
   static std::string Shown(const FieldPath& path) { return path.shown.empty() ? "the job file" : path.shown; }
 
-  // Records the place under both forms of the path, because the server's errors use the form that users know.
+  // Records the place under two forms of the path: that of the message, and the one that users write. The server's
+  // errors use the latter.
   void SetMark(const FieldPath& path, const SourceMark& mark) {
     file_->marks[path.proto] = mark;
     file_->marks[path.shown] = mark;

@@ -27,7 +27,7 @@ struct JobFile {
   // Characters that are not ASCII but look like ASCII. The key is the place in which they stand: the source, or
   // "--set train.steps". The messages about problems mention those that cause them.
   std::map<std::string, std::vector<LookAlike>> look_alikes;
-  // The fields of the file that overrides replaced.
+  // The fields of the file whose values were replaced by overrides.
   std::vector<Replacement> replaced;
   std::vector<std::string> notes;  // Effects of overrides that the user may not expect, in sentences.
 };

@@ -34,8 +34,8 @@ class Walk {
   // Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
   // returns null.
   YamlNode* ItemOf(YamlNode* node, size_t index);
-  // Turns the node into a list of the items `defaults`, and notes that. Does nothing if there are none. REQUIRES:
-  // ChildOf returned the node last, and the file does not set it.
+  // Makes the node a list of the items `defaults`, and records a note about that. Does nothing if `defaults` is empty.
+  // REQUIRES: the last call of ChildOf returned this node, and the file does not set it.
   void FillIn(std::vector<YamlNode> defaults, YamlNode* node);
 
  private:

@@ -260,8 +260,9 @@ absl::StatusOr<ExportedModel> ParseExportedModel(std::string text) {
 
 namespace {
 
-// Returns an error if all tensors together, or the part of an entry that one tensor reads, have more bytes than both
-// kFreeStoredBytes and kMaxUnpacking times `archive_bytes`, so that a small archive cannot fill a worker's memory.
+// Returns an error if all tensors together have more bytes than allowed, or if one tensor reads more bytes of its entry
+// than allowed. Allowed are kFreeStoredBytes or, if that is more, kMaxUnpacking times `archive_bytes`. So a small
+// archive cannot fill a worker's memory.
 absl::Status CheckStoredBytes(const ExportedModel& model, int64_t archive_bytes) {
   const int64_t most = std::max(kFreeStoredBytes, archive_bytes * kMaxUnpacking);
   int64_t total = 0;

@@ -52,8 +52,8 @@ class AttemptUploadsTest : public testing::Test {
     return ack;
   }
 
-  // Sends the uploads that are due at `now` and returns them as text: "1..1" for telemetry with these sequences, "log 5
-  // text" for a chunk of the log at offset 5.
+  // Sends the uploads that are due at `now` and returns them as text: "2..5" for telemetry with the sequence numbers 2
+  // to 5, "log 5 text" for the chunk "text" of the log at offset 5.
   std::string Sent(absl::Duration now) {
     link_.uploads.clear();
     uploads_.SendAll(now);

@@ -33,7 +33,7 @@ std::optional<Tensor> MaybeTensor(uint64_t seed, int64_t count, std::optional<Fo
   return format.has_value() ? std::optional(Tensor(RandomNumbers(seed, count, -4, 0), *format)) : std::nullopt;
 }
 
-// The shape and the formats of a norm. If a format has no value, the norm does not have this tensor.
+// The shape of a norm and the format of each of its tensors. A tensor whose format has no value is absent.
 struct Case {
   int64_t rows = 1;
   int64_t columns = 1;

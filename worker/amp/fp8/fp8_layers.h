@@ -22,8 +22,8 @@ enum class Fp8Product { kForward, kInputGradient, kWeightGradient };
 inline constexpr int kFp8Operands = 3;
 inline constexpr int kFp8Products = 3;
 
-// The dimensions of an operand (R, C) that its products sum over. With block scales, the blocks of 128 numbers lie
-// along these dimensions.
+// Says over which dimensions of an operand (R, C) its products sum. One product may sum over R and another over C. With
+// block scales, the blocks of 128 numbers lie along these dimensions.
 struct Fp8Sums {
   bool over_columns = false;
   bool over_rows = false;
