@@ -230,8 +230,9 @@ std::string OptionMeant(const std::string& unknown, const CLI::App& command) {
   return meant.empty() ? Nearest(unknown, known) : meant;
 }
 
-// Returns a sentence that says what to do instead of an unknown option, or of a word that the command does not take;
-// empty if there is none. A word after `list` may be a name: `job list x`.
+// Returns a sentence that tells the user what to do if the command does not know an option, or does not take a word.
+// Empty if there is no such sentence. A word after `list`, as in `job list x`, is taken for the name of an object: the
+// sentence says how to show this object.
 std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::string& unknown,
                      const std::string& value) {
   const std::string path = PathOf(*read.command);

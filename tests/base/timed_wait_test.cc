@@ -125,7 +125,8 @@ TEST(TimedWait, ConditionVariables_EndInTimeOrWhenSignalled) {
   signaller.join();
 }
 
-// Two threads wait with deadlines. One thread holds the mutex that the other must lock again when its own wait ends.
+// Two threads, A and B, wait with deadlines. During its wait, A holds the mutex that B must lock again when B's wait
+// ends.
 TEST(TimedWait, OneUnderAnothersMutex_EndsInTimeToo) {
   absl::Mutex outer;
   absl::Mutex inner;
