@@ -39,15 +39,18 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   }
   const std::string wanted = Lower(word);
   std::string best;
+  size_t best_length = 0;  // Number of letters that `best` and the word share, if one begins with the other.
   size_t best_distance = std::max<size_t>(1, wanted.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::string lower = Lower(candidate);
     size_t distance = EditDistance(wanted, lower);
-    if (wanted.size() >= 3 && (lower.starts_with(wanted) || wanted.starts_with(lower))) {
-      distance = std::min<size_t>(distance, 1);
-    }
-    if (distance < best_distance) {
+    const bool is_prefix = wanted.size() >= 3 && (lower.starts_with(wanted) || wanted.starts_with(lower));
+    distance = is_prefix ? std::min<size_t>(distance, 1) : distance;
+    // A candidate that continues the word is nearer than one that is only a short beginning of it.
+    const size_t length = is_prefix ? std::min(wanted.size(), lower.size()) : 0;
+    if (distance < best_distance || (distance == best_distance && length > best_length && best_length > 0)) {
       best_distance = distance;
+      best_length = length;
       best = candidate;
     }
   }

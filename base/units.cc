@@ -2,13 +2,16 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/text.h"
 
 namespace ampd {
@@ -151,7 +154,64 @@ std::optional<int64_t> ParseByteCount(std::string_view text) {
   return bytes >= kExact || has_part_of_byte ? std::nullopt : std::optional(static_cast<int64_t>(bytes));
 }
 
+namespace {
+
+// Writes a whole number of seconds in the units of ParseDuration: "2d", "1h30m". Empty for 0.
+std::string SecondsText(int64_t seconds) {
+  std::string text;
+  for (const auto& [unit, size] : {std::pair<const char*, int64_t>("d", 86'400), {"h", 3'600}, {"m", 60}, {"s", 1}}) {
+    absl::StrAppend(&text, seconds < size ? "" : absl::StrCat(seconds / size, unit));
+    seconds %= size;
+  }
+  return text;
+}
+
+// Converts a time in the notations of Slurm, D-H[:M[:S]], H:M:S and M:S, to that of ParseDuration: "1h30m" for
+// "01:30:00". Empty for other texts.
+std::string OfClock(std::string_view text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(std::string(text), absl::MaxSplits('-', 1));
+  const bool has_days = text.find('-') != std::string_view::npos;
+  std::vector<std::string> clock = absl::StrSplit(has_days ? parts.second : parts.first, ':');
+  if (clock.size() > 3 || (!has_days && clock.size() < 2)) {
+    return "";
+  }
+  if (!has_days && clock.size() == 2) {
+    clock.insert(clock.begin(), "0");
+  }
+  clock.insert(clock.begin(), has_days ? parts.first : "0");
+  clock.resize(4, "0");
+  constexpr int64_t kSeconds[] = {86'400, 3'600, 60, 1};
+  int64_t sum = 0;
+  for (size_t i = 0; i < clock.size(); ++i) {
+    int64_t number = 0;
+    constexpr size_t kMostDigits = 6;
+    if (clock[i].size() > kMostDigits || !absl::ascii_isdigit(clock[i].empty() ? '-' : clock[i].front()) ||
+        !absl::SimpleAtoi(clock[i], &number)) {
+      return "";
+    }
+    sum += number * kSeconds[i];
+  }
+  return SecondsText(sum);
+}
+
+// Converts a duration of ISO 8601 to the notation of ParseDuration: "1d12h" for "P1DT12H". Empty for other texts.
+std::string OfIso8601(std::string_view text) {
+  const bool is_period = text.size() > 2 && text.front() == 'P';
+  const std::pair<std::string, std::string> sides =
+      absl::StrSplit(absl::AsciiStrToLower(std::string(text.substr(is_period ? 1 : 0))), absl::MaxSplits('t', 1));
+  const bool has_odd_unit = sides.first.find_first_not_of("0123456789.d") != std::string::npos;
+  const std::string joined = sides.first + sides.second;
+  return is_period && !has_odd_unit && ParseDuration(joined).has_value() ? joined : "";
+}
+
+}  // namespace
+
 std::string GuessDuration(std::string_view text) {
+  for (const std::string& clock : {OfClock(text), OfIso8601(text)}) {
+    if (!clock.empty()) {
+      return clock;
+    }
+  }
   // Longer words come first, because some contain a shorter one: "milliseconds" contains "seconds".
   std::string guess = absl::StrReplaceAll(absl::AsciiStrToLower(std::string(text)), {{"milliseconds", "ms"},
                                                                                      {"millisecond", "ms"},
@@ -169,9 +229,21 @@ std::string GuessDuration(std::string_view text) {
                                                                                      {"hr", "h"},
                                                                                      {"days", "d"},
                                                                                      {"day", "d"},
+                                                                                     {"weeks", "w"},
+                                                                                     {"week", "w"},
                                                                                      {" ", ""}});
   if (!guess.empty() && NumberLength(guess) == guess.size()) {
     guess += "s";
+  }
+  int weeks = 0;
+  if (guess.ends_with('w') && absl::SimpleAtoi(guess.substr(0, guess.size() - 1), &weeks) && weeks < 1000) {
+    return absl::StrCat(weeks * 7, "d");
+  }
+  // A number at the end counts the unit below the last one: "1h30".
+  const size_t unit = guess.find_last_of("dhm");
+  if (unit != std::string::npos && unit + 1 < guess.size() && NumberLength(guess.substr(unit + 1)) > 0 &&
+      absl::ascii_isdigit(guess.back())) {
+    guess += guess[unit] == 'd' ? "h" : guess[unit] == 'h' ? "m" : "s";
   }
   return guess != text && ParseDuration(guess).has_value() ? guess : "";
 }

@@ -55,6 +55,12 @@ std::optional<Problem> FindBinary(std::string_view text, const std::string& sour
 }
 
 std::optional<Problem> FindOtherLanguage(std::string_view text, const std::string& source, const YamlKind& kind) {
+  if (text.starts_with("#!")) {
+    std::string line(text.substr(0, std::min(text.find('\n'), text.size())));
+    absl::StripAsciiWhitespace(&line);
+    return ForeignAt({source, 1, 1}, absl::StrCat("the file is a script ('", Shortened(line, 40), "'), and not ",
+                                                  kind.file, kind.about_empty));
+  }
   int number = 0;
   for (const absl::string_view whole : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
     ++number;
@@ -151,8 +157,8 @@ Problem ExplainSecondDocument(std::string_view text, const SourceMark& start, co
     return is_there ? lines[static_cast<size_t>(number) - 1] : absl::string_view();
   };
   if (absl::StartsWith(line_at(start.line), "---")) {
-    return ForeignAt(start,
-                     absl::StrCat("a second YAML document begins here ('---'); ", kind.file, " holds ", kind.content));
+    return ForeignAt(start, absl::StrCat("a second YAML document begins here ('---'); ", kind.file, " holds ",
+                                         kind.content, ", so put each document into a file of its own"));
   }
   for (int number = start.line - 1; number >= std::max(1, first.line); --number) {
     const absl::string_view line = line_at(number);

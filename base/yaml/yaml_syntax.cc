@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/yaml/bare_line.h"
 #include "base/yaml/look_alike.h"
+#include "base/yaml/misplaced_colon.h"
 
 namespace ampd {
 namespace {
@@ -191,6 +192,12 @@ std::string ExplainedByText(const Lines& lines, const SourceMark& mark, const Ya
   }
   if (message == errors::UNKNOWN_TOKEN && !character.empty()) {
     return absl::StrCat("a value cannot begin with '", character, "'", kQuoteIt);
+  }
+  if (const std::string colon = message == errors::MAP_VALUE && mark.line > 0
+                                    ? ExplainMisplacedColon(lines, static_cast<size_t>(mark.line))
+                                    : "";
+      !colon.empty()) {
+    return colon;
   }
   const std::string known = ExplainedMessage(message, kind);
   return known.empty() ? "this line cannot be read; check its quotes, brackets and indentation" : known;

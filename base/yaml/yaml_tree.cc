@@ -259,6 +259,16 @@ class TreeBuilder final : public YAML::EventHandler {
   int num_nodes_ = 0;
 };
 
+// Whether the second document, which begins at `start`, is the empty one behind a "---" in the last line with text.
+bool IsEmptyBehind(std::string_view text, const SourceMark& start) {
+  size_t at = 0;
+  for (int line = 1; line < start.line && at != std::string_view::npos; ++line) {
+    at = text.find('\n', at) + 1;
+  }
+  const std::string_view rest = text.substr(std::min(at, text.size()));
+  return rest.starts_with("---") && IsEmptyYaml(rest.substr(3));
+}
+
 }  // namespace
 
 std::string SourceMark::ToString() const { return line == 0 ? source : absl::StrCat(source, ":", line, ":", column); }
@@ -310,7 +320,8 @@ std::optional<YamlNode> ParseYaml(std::string_view text, const std::string& sour
       return std::nullopt;
     }
     YamlNode root = builder.TakeRoot();
-    if (TreeBuilder rest(text, source, kind, problems); parser.HandleNextDocument(rest)) {
+    TreeBuilder rest(text, source, kind, problems);
+    if (parser.HandleNextDocument(rest) && !IsEmptyBehind(text, rest.start())) {
       auto foreign = FindOtherLanguage(text, source, kind);
       problems->push_back(foreign.has_value() ? *std::move(foreign)
                                               : ExplainSecondDocument(text, rest.start(), root.mark,

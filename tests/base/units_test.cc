@@ -27,12 +27,27 @@ TEST(Durations, OtherTextsAreRefused) {
   }
 }
 
+TEST(Durations, TimesOfSlurmAndOfIso8601_AreGuessed) {
+  EXPECT_EQ(GuessDuration("01:30:00"), "1h30m");
+  EXPECT_EQ(GuessDuration("90:00"), "1h30m");
+  EXPECT_EQ(GuessDuration("2-00:00:00"), "2d");
+  EXPECT_EQ(GuessDuration("1-12"), "1d12h");
+  EXPECT_EQ(GuessDuration("PT1H30M"), "1h30m");
+  EXPECT_EQ(GuessDuration("P2DT1H"), "2d1h");
+  for (const char* text :
+       {"P1Y", "P1M", "P", "PT", "1:2:3:4", "-1:00", "1::2", "00:00:00", "1-", "a:b", "9999999:00"}) {
+    EXPECT_EQ(GuessDuration(text), "") << text;
+  }
+}
+
 TEST(Durations, TheLikelyMeaningIsGuessed) {
   EXPECT_EQ(GuessDuration("90"), "90s");
   EXPECT_EQ(GuessDuration("5 minutes"), "5m");
   EXPECT_EQ(GuessDuration("1 day 12 hours"), "1d12h");
   EXPECT_EQ(GuessDuration("2HRS"), "2h");
   EXPECT_EQ(GuessDuration("250 Milliseconds"), "250ms");
+  EXPECT_EQ(GuessDuration("2 weeks"), "14d");
+  EXPECT_EQ(GuessDuration("1h30"), "1h30m");
   EXPECT_EQ(GuessDuration("soon"), "");
   EXPECT_EQ(GuessDuration(""), "");
   EXPECT_EQ(NotADuration("5 min"), "'5 min' is not a duration such as 90s, 1h30m or 1d12h; did you mean '5m'?");

@@ -59,6 +59,26 @@ TEST(YamlTree, TwoJsonValues_AreNamedAsSuch) {
             "f:1:10: a second JSON value begins here; a list holds one list");
 }
 
+TEST(YamlTree, AMarkAtTheEnd_BeginsNoSecondDocument) {
+  for (const char* text : {"a: 1\n---\n", "---\na: 1\n---", "a: 1\n---  # end\n\n# bye\n"}) {
+    EXPECT_EQ(ProblemOf(text, kLists), "") << text;
+  }
+  for (const char* text : {"a: 1\n---\n---\nb: 2\n", "a: 1\n--- b\n", "a: 1\n---\n~\n"}) {
+    EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("a second YAML document begins here")) << text;
+  }
+}
+
+TEST(YamlTree, AScript_IsNamedAsSuch) {
+  EXPECT_THAT(ProblemOf("#!/bin/bash\nx: (a: b\n  c: d\n", kLists), HasSubstr("the file is a script ('#!/bin/bash')"));
+}
+
+TEST(YamlTree, AMisplacedColon_IsExplainedByItsLine) {
+  EXPECT_THAT(ProblemOf("a: b: 1\n", kLists), HasSubstr("two fields stand in one line; write a: {b: 1}, or "));
+  EXPECT_THAT(ProblemOf("a:\n  b: 1\n\n   c: 2\n", kLists),
+              HasSubstr("f:4:5: not YAML: indented deeper than line 2, whose field has a value"));
+  EXPECT_EQ(ProblemOf("a:\n  b: 1\n", kLists), "");
+}
+
 TEST(YamlTree, ALookAlikeThatBreaksTheSyntax_IsNamed) {
   EXPECT_THAT(ProblemOf("a: \u201cx: y\u201d\n", kLists), HasSubstr("is U+201D (right double quotation mark)"));
   EXPECT_EQ(
@@ -93,7 +113,7 @@ TEST(YamlTree, ALineWithoutAField_IsNamedAndNotALaterOne) {
   // In these texts, the line before the mistake belongs to a text of several lines.
   for (const char* text : {"a: |\n  steps 2000\n  b:3\nc: d: e\n", "a:\n  one text\n  in two lines\nc: d: e\n",
                            "a: one text\n  in two lines\nc: d: e\n"}) {
-    EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("a ':' is not allowed here")) << text;
+    EXPECT_THAT(ProblemOf(text, kLists), HasSubstr("two fields stand in one line")) << text;
   }
 }
 
