@@ -12,7 +12,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "client/jobfile/spec_fields.h"
+#include "client/jobfile/foreign_names.h"
 
 namespace ampd::client {
 namespace {
@@ -30,9 +30,7 @@ std::string CheckAtLeast(int64_t min, const std::string& text) {
 }  // namespace
 
 std::string MeantWord(const std::string& text, const std::vector<std::string>& words) {
-  const std::string usual = UsualFormat(text);
-  const bool is_usual = std::find(words.begin(), words.end(), usual) != words.end();
-  const std::string nearest = is_usual ? usual : Nearest(text, words);
+  const std::string nearest = NearestWord(text, words);
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
 }
 

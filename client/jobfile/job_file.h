@@ -29,6 +29,7 @@ struct JobFile {
   std::map<std::string, std::vector<LookAlike>> look_alikes;
   // The fields of the file whose values were replaced by overrides.
   std::vector<Replacement> replaced;
+  bool has_rivals = false;         // Whether two alternatives are set, so that what suits either cannot be judged.
   std::vector<std::string> notes;  // Effects of overrides that the user may not expect, in sentences.
 };
 

@@ -26,6 +26,14 @@ struct RefusedField {
 std::string MeantMapping(const std::string& text, const RefusedField& refused,
                          const google::protobuf::Descriptor& type);
 
+// Returns "{}" if a mapping of `type` may have no fields, so that "cosine: true" means "cosine: {}". Otherwise "".
+std::string MeantBySwitch(const google::protobuf::Descriptor& type);
+
+// Returns the mapping that was probably meant by a text such as "team=nlp,env=prod" where labels must be: "{team: nlp,
+// env: prod}", or the whole assignment "labels.team=nlp" for one label in an override. Empty if the node is no such
+// text.
+std::string MeantPairs(const YamlNode& node, const RefusedField& refused);
+
 // Returns the list that was probably meant by a text where the list `field` must be: "[8, 16]" for "8 16" or "8,16".
 // Empty if there is no good guess.
 std::string MeantList(const std::string& text, const RefusedField& refused,
@@ -35,9 +43,14 @@ std::string MeantList(const std::string& text, const RefusedField& refused,
 // if the text is not several items.
 std::string MeantItems(const std::string& text, const google::protobuf::FieldDescriptor& field);
 
-// Returns what was probably meant by a scalar that its field refuses. If another override follows in the same --set,
-// after a comma, a semicolon or a space, puts --set before it.
-std::string MeantScalar(const YamlNode& node, const ScalarRefusal& refusal);
+// Returns what was probably meant by a scalar that its field refuses. If other overrides follow in the same --set,
+// after a comma, a semicolon or a space, returns all of them: "--set train.steps=3 --set train.seed=1".
+std::string MeantScalar(const YamlNode& node, const RefusedField& refused, const ScalarRefusal& refusal,
+                        const google::protobuf::FieldDescriptor& field);
+
+// Returns the end of a message about a text that its field refuses, if the text has a variable such as "${STEPS}" or,
+// in a file, what was meant to be a comment. Empty if it has neither.
+std::string WhyNoValue(const std::string& text, bool is_override);
 
 // Returns the text without the quotes around it if the field accepts the bare text; otherwise "". In an override,
 // quotes are a part of the text.

@@ -1,6 +1,8 @@
 #include "client/jobfile/number_text.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -82,6 +84,29 @@ std::string WithoutSeparators(std::string_view text) {
     }
   }
   return "";
+}
+
+std::string WithoutSuffix(std::string_view text) {
+  constexpr std::pair<char, int> kSuffixes[] = {{'k', 3}, {'K', 3}, {'M', 6}, {'G', 9}, {'B', 9}, {'%', -2}};
+  const auto* const suffix = std::find_if(std::begin(kSuffixes), std::end(kSuffixes), [text](const auto& one) {
+    return !text.empty() && one.first == text.back();
+  });
+  double number = 0;
+  if (suffix != std::end(kSuffixes)) {
+    const absl::string_view digits =
+        absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()).substr(0, text.size() - 1));
+    const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789.") == absl::string_view::npos &&
+                           absl::SimpleAtod(digits, &number);
+    const std::string scaled = absl::StrCat(digits, "e", suffix->second);
+    return !is_number ? "" : suffix->second < 0 ? absl::StrCat(number / 100) : ExactWhole(scaled).value_or("");
+  }
+  const size_t slash = text.find('/');
+  double below = 0;
+  const bool is_fraction = slash != std::string_view::npos && slash > 0 && AreDigits(text.substr(0, slash)) &&
+                           AreDigits(text.substr(slash + 1)) &&
+                           absl::SimpleAtod(std::string(text.substr(0, slash)), &number) &&
+                           absl::SimpleAtod(std::string(text.substr(slash + 1)), &below);
+  return is_fraction && below > 0 ? absl::StrCat(number / below) : "";
 }
 
 }  // namespace ampd::client

@@ -16,4 +16,8 @@ std::optional<std::string> ExactWhole(std::string_view text);
 // "1 500 000" or "1_500_000". A '_' may stand between any two digits. Empty if the text has no such separators.
 std::string WithoutSeparators(std::string_view text);
 
+// Returns the number that a text with a suffix or a fraction stands for, in plain digits: "2000" for "2k", "1500000"
+// for "1.5M", "0.05" for "5%" and "0.001" for "1/1000". Empty for any other text.
+std::string WithoutSuffix(std::string_view text);
+
 }  // namespace ampd::client

@@ -84,7 +84,8 @@ std::string ProblemsText(const std::vector<Problem>& problems, const ProblemAdvi
     text += ProblemText(problems[shown], &shown_lists);
   }
   if (shown < problems.size()) {
-    absl::StrAppend(&text, "error: and ", problems.size() - shown, " more problems\n");
+    absl::StrAppend(&text, "error: and ", problems.size() - shown,
+                    problems.size() - shown == 1 ? " more problem\n" : " more problems\n");
   }
   for (const std::string& note : advice.notes) {
     absl::StrAppend(&text, "  ", Printable(note), "\n");

@@ -10,6 +10,8 @@
 #include "ampd/v1/job_spec.pb.h"
 #include "base/nearest.h"
 #include "base/units.h"
+#include "client/jobfile/foreign_names.h"
+#include "google/api/field_behavior.pb.h"
 #include "precision/policy.h"
 
 namespace ampd::client {
@@ -35,7 +37,8 @@ void VisitFields(const Descriptor& message, const std::string& above, const Visi
   }
 }
 
-// Returns the text's letters and digits, in lower case.
+}  // namespace
+
 std::string LettersOf(std::string_view text) {
   std::string letters;
   for (const char c : text) {
@@ -45,18 +48,6 @@ std::string LettersOf(std::string_view text) {
   }
   return letters;
 }
-
-// Returns the second text of the pair whose first text equals `word`; "" if there is none. Ignores case and separators
-// such as - and _.
-template <size_t kSize>
-std::string Translated(std::string_view word, const std::pair<const char*, const char*> (&words)[kSize]) {
-  const std::string letters = LettersOf(word);
-  const auto* const found =
-      std::find_if(std::begin(words), std::end(words), [&](const auto& pair) { return letters == pair.first; });
-  return found == std::end(words) ? "" : found->second;
-}
-
-}  // namespace
 
 const FieldDescriptor* FindField(const Descriptor& message, std::string_view name) {
   const std::string wanted(name);
@@ -113,101 +104,6 @@ std::vector<std::string> PathsLike(const Descriptor& message, std::string_view w
   return paths;
 }
 
-std::string UsualName(std::string_view word) {
-  static constexpr std::pair<const char*, const char*> kNames[] = {{"lr", "learning_rate"},
-                                                                   {"wd", "weight_decay"},
-                                                                   {"eps", "epsilon"},
-                                                                   {"bs", "batch_size"},
-                                                                   {"optim", "optimizer"},
-                                                                   {"numepochs", "epochs"},
-                                                                   {"maxepochs", "epochs"},
-                                                                   {"numsteps", "steps"},
-                                                                   {"maxsteps", "steps"},
-                                                                   {"gradaccum", "gradient_accumulation"},
-                                                                   {"accumulationsteps", "gradient_accumulation"},
-                                                                   {"maxgradnorm", "clip_grad_norm"},
-                                                                   {"gradclip", "clip_grad_norm"}};
-  return Translated(word, kNames);
-}
-
-UsualField UsualFieldOf(std::string_view word) {
-  static constexpr std::pair<const char*, const char*> kPaths[] = {
-      {"batch", "data.batch_size"},
-      {"minibatch", "data.batch_size"},
-      {"minibatchsize", "data.batch_size"},
-      {"trainbatchsize", "data.batch_size"},
-      {"perdevicetrainbatchsize", "data.batch_size"},
-      {"perdeviceevalbatchsize", "data.eval_batch_size"},
-      {"shuffle", "data.keep_order"},
-      {"droplast", "data.last_batch"},
-      {"dataloaderdroplast", "data.last_batch"},
-      {"augmentation", "data.augment"},
-      {"device", "resources.kind"},
-      {"accelerator", "resources.kind"},
-      {"usecpu", "resources.kind"},
-      {"devices", "resources.devices"},
-      {"gpus", "resources.devices"},
-      {"numgpus", "resources.devices"},
-      {"ngpus", "resources.devices"},
-      {"memory", "resources.memory_bytes"},
-      {"mem", "resources.memory_bytes"},
-      {"fp16", "precision.preset"},
-      {"bf16", "precision.preset"},
-      {"amp", "precision.preset"},
-      {"useamp", "precision.preset"},
-      {"autocast", "precision.preset"},
-      {"mixedprecision", "precision.preset"},
-      {"dtype", "precision.preset"},
-      {"torchdtype", "precision.preset"},
-      {"optlevel", "precision.preset"},
-      {"scaler", "precision.loss_scale"},
-      {"gradscaler", "precision.loss_scale"},
-      {"lossscaling", "precision.loss_scale"},
-      {"staticlossscale", "precision.loss_scale.static.scale"},
-      {"gradientaccumulationsteps", "train.gradient_accumulation"},
-      {"gradaccumsteps", "train.gradient_accumulation"},
-      {"accumulategradbatches", "train.gradient_accumulation"},
-      {"gradientclipping", "train.clip_grad_norm"},
-      {"gradientclipval", "train.clip_grad_norm"},
-      {"gradientcheckpointing", "train.checkpoint_segments"},
-      {"activationcheckpointing", "train.checkpoint_segments"},
-      {"randomseed", "train.seed"},
-      {"manualseed", "train.seed"},
-      {"patience", "train.early_stopping.patience"},
-      {"savesteps", "checkpoint.every_steps"},
-      {"saveevery", "checkpoint.every_steps"},
-      {"checkpointevery", "checkpoint.every_steps"},
-      {"savetotallimit", "checkpoint.keep"},
-      {"maxtokeep", "checkpoint.keep"},
-      {"savebest", "checkpoint.keep_best"},
-      {"savebestonly", "checkpoint.keep_best"},
-      {"loadbestmodelatend", "checkpoint.keep_best"},
-      {"evalsteps", "eval.every_steps"},
-      {"evalevery", "eval.every_steps"},
-      {"warmup", "schedule.warmup_steps"},
-      {"numwarmupsteps", "schedule.warmup_steps"},
-      {"scheduler", "schedule"},
-      {"lrscheduler", "schedule"},
-      {"lrschedulertype", "schedule"},
-      {"ema", "optimizer.ema_decay"},
-      {"tags", "labels"},
-      {"timeout", "deadline"},
-      {"timelimit", "deadline"},
-      {"maxtime", "deadline"},
-      {"retries", "max_retries"}};
-  static constexpr std::pair<const char*, const char*> kValues[] = {
-      {"fp16", "fp16"},     {"bf16", "bf16"},           {"amp", "auto"},  {"useamp", "auto"},
-      {"autocast", "auto"}, {"mixedprecision", "auto"}, {"usecpu", "CPU"}};
-  return {Translated(word, kPaths), Translated(word, kValues)};
-}
-
-std::string UsualFormat(std::string_view word) {
-  static constexpr std::pair<const char*, const char*> kFormats[] = {
-      {"float32", "fp32"}, {"float", "fp32"}, {"single", "fp32"},   {"f32", "fp32"},  {"float16", "fp16"},
-      {"half", "fp16"},    {"f16", "fp16"},   {"bfloat16", "bf16"}, {"float8", "fp8"}};
-  return Translated(word, kFormats);
-}
-
 std::vector<std::string> EnumNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
@@ -216,6 +112,16 @@ std::vector<std::string> EnumNames(const EnumDescriptor& type) {
     }
   }
   return names;
+}
+
+bool IsRequired(const FieldDescriptor& field) {
+  const google::protobuf::FieldOptions& options = field.options();
+  for (int i = 0; i < options.ExtensionSize(google::api::field_behavior); ++i) {
+    if (options.GetExtension(google::api::field_behavior, i) == google::api::REQUIRED) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool IsByteCount(const FieldDescriptor& field) {

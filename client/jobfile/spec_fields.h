@@ -11,6 +11,9 @@
 // Names of the proto's fields and enum values as people write them.
 namespace ampd::client {
 
+// Returns the text's letters and digits, in lower case.
+std::string LettersOf(std::string_view text);
+
 // Finds a field of `message` by its proto name or its JSON name. Returns null if there is none.
 const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descriptor& message, std::string_view name);
 
@@ -30,24 +33,8 @@ std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type)
 // `word`, in any case and with any separators: "train.steps" for "trainSteps", "train/steps" or "TRAIN.STEPS".
 std::vector<std::string> PathsLike(const google::protobuf::Descriptor& message, std::string_view word);
 
-// Returns the name that ampd has for a field that other programs call `word`: "learning_rate" for "lr". Empty if there
-// is none.
-std::string UsualName(std::string_view word);
-
-// The field of a job file that does what another program's field does, and its value if it has one: "precision.preset"
-// and "fp16" for "fp16".
-struct UsualField {
-  std::string path;
-  std::string value;
-};
-
-// Returns the field for what other programs call `word`, such as "device", "save_steps" or "fp16". The path is empty if
-// there is none.
-UsualField UsualFieldOf(std::string_view word);
-
-// Returns the name that ampd has for a number format that other programs call `word`: "bf16" for "bfloat16". Empty if
-// there is none.
-std::string UsualFormat(std::string_view word);
+// Whether every job file must set the field, if it sets the section around it.
+bool IsRequired(const google::protobuf::FieldDescriptor& field);
 
 // Returns whether the field holds a number of bytes, which may be written with a unit (4GiB). The names of these fields
 // end in "_bytes".

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
-#include "base/yaml/look_alike.h"
 #include "client/jobfile/field_limits.h"
+#include "client/jobfile/meant_override.h"
 #include "client/jobfile/meant_value.h"
 #include "client/jobfile/override_path.h"
 #include "client/jobfile/spec_fields.h"
@@ -21,7 +21,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-constexpr size_t kMaxMeant = 60;       // most bytes of a suggestion
 constexpr size_t kMaxShownPath = 300;  // most bytes of a path in messages
 
 // Applies one override: walks along its path and creates what is missing.
@@ -206,16 +205,21 @@ std::vector<YamlNode> DefaultItems(const Descriptor* type, const std::string& na
   return list->items;
 }
 
-// Explains an assignment without a '='.
-Problem NoAssignment(const std::string& assignment, const SourceMark& mark) {
-  const size_t colon = assignment.find(':');
-  const std::string plain = WithPlainCharacters(assignment);  // The full-width form of '=' is no '='.
-  const std::string meant = absl::StrContains(plain, "=") ? plain
-                            : colon == std::string::npos
-                                ? ""
-                                : absl::StrCat(assignment.substr(0, colon), "=",
-                                               absl::StripLeadingAsciiWhitespace(assignment.substr(colon + 1)));
-  return {mark, "", "has no '='; an override is PATH=VALUE, for example train.steps=500", Shortened(meant, kMaxMeant)};
+// Says that the list has too few items for the index.
+std::string NoItem(const std::string& list, size_t index, size_t num_items) {
+  return absl::StrCat("there is no item ", index, " in ", list, "; the list has ", num_items,
+                      num_items == 1 ? " item" : " items", ", so ", list, "[", num_items, "] adds one");
+}
+
+// Returns the end of a message about the index `digits` of the list `name` of `node`, if the list has too few items for
+// it; otherwise "".
+std::string LacksItem(const YamlNode& node, const std::string& name, const std::string& digits,
+                      const Descriptor* type) {
+  const auto entry =
+      std::find_if(node.entries.begin(), node.entries.end(), [&name](const YamlEntry& one) { return one.key == name; });
+  const size_t num_items = entry == node.entries.end() ? DefaultItems(type, name).size() : entry->value.items.size();
+  size_t index = 0;
+  return absl::SimpleAtoi(digits, &index) && index <= num_items ? "" : "; " + NoItem(name, index, num_items);
 }
 
 // The path of an assignment, without blanks around it.
@@ -245,7 +249,12 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
     out.problems->push_back({mark, path, std::move(why), std::move(nearest)});
   };
   if (equals == std::string::npos) {
-    out.problems->push_back(NoAssignment(path, mark));
+    PathRefusal refusal = ExplainNoAssignment(path, type);
+    out.problems->push_back({mark, "", std::move(refusal.message), std::move(refusal.nearest)});
+    return;
+  }
+  if (std::optional<PathRefusal> foreign = ExplainForeignPath(path, type, *root); foreign.has_value()) {
+    refuse(std::move(foreign->message), std::move(foreign->nearest));
     return;
   }
   std::vector<PathStep> steps;
@@ -265,8 +274,10 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
   for (size_t i = 0; i < steps.size(); ++i) {
     const PathStep& step = steps[i];
     if (i + 1 < steps.size() && !step.index.has_value() && IsList(level, step.name) && IsNumber(steps[i + 1].name)) {
-      refuse(absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]"),
-             WithIndex(steps, i + 1));
+      const std::string lacks = LacksItem(*node, step.name, steps[i + 1].name, level);
+      refuse(
+          absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]", lacks),
+          lacks.empty() ? WithIndex(steps, i + 1) : "");
       *root = before;  // The nodes that were created would be reported as problems of their own.
       return;
     }
@@ -277,9 +288,7 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
     }
     level = TypeOfField(level, step.name);
     if (step.index.has_value() && (node = walk.ItemOf(list, *step.index)) == nullptr) {
-      refuse(absl::StrCat("there is no item ", *step.index, " in ", step.name, "; the list has ", list->items.size(),
-                          list->items.size() == 1 ? " item" : " items", ", so ", step.name, "[", list->items.size(),
-                          "] adds one"));
+      refuse(NoItem(step.name, *step.index, list->items.size()));
       *root = before;
       return;
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "base/nearest.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/yaml/look_alike.h"
 #include "client/jobfile/field_limits.h"
+#include "client/jobfile/foreign_names.h"
 #include "client/jobfile/number_text.h"
 #include "client/jobfile/spec_fields.h"
 
@@ -119,8 +120,9 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
   const bool is_whole = is_hexadecimal ? number == std::floor(number) : digits.has_value();
   if (!is_number || (!is_whole && std::abs(number) < 1e40)) {
     ScalarRefusal refusal = NotA(TypeWords(field), text);
-    const std::string plain = PlainNumber(text);
-    refusal.nearest = absl::SimpleAtoi(plain, value) ? plain : "";
+    for (const std::string& guess : {WithoutSuffix(text), PlainNumber(text)}) {
+      refusal.nearest = absl::SimpleAtoi(guess, value) ? guess : refusal.nearest;
+    }
     return refusal;
   }
   // Below 2^53 a double holds every whole number exactly. Other readers of YAML take 1e15 and 15.0 for doubles, so
@@ -170,7 +172,7 @@ ScalarRefusal NotANumber(const std::string& text) {
             {}};
   }
   ScalarRefusal refusal = NotA("a number", text);
-  refusal.nearest = plain.empty() ? decimal : plain;
+  refusal.nearest = !plain.empty() ? plain : !decimal.empty() ? decimal : if_number(WithoutSuffix(text));
   return refusal;
 }
 
@@ -200,8 +202,10 @@ std::optional<ScalarRefusal> PutBool(const std::string& text, const Target& targ
   if (text != "true" && text != "false") {
     ScalarRefusal refusal = NotA("true or false", text);
     const std::string lower = absl::AsciiStrToLower(text);
-    const bool yes = lower == "yes" || lower == "on" || lower == "y" || lower == "true" || lower == "1";
-    const bool no = lower == "no" || lower == "off" || lower == "n" || lower == "false" || lower == "0";
+    constexpr std::string_view kYes[] = {"yes", "on", "y", "t", "true", "1", "enabled", "enable"};
+    constexpr std::string_view kNo[] = {"no", "off", "n", "f", "false", "0", "disabled", "disable"};
+    const bool yes = std::find(std::begin(kYes), std::end(kYes), lower) != std::end(kYes);
+    const bool no = std::find(std::begin(kNo), std::end(kNo), lower) != std::end(kNo);
     refusal.nearest = yes ? "true" : no ? "false" : "";
     return refusal;
   }
@@ -213,10 +217,9 @@ std::optional<ScalarRefusal> PutEnum(const std::string& text, const Target& targ
   const EnumValueDescriptor* value = target.field->enum_type()->FindValueByName(text);
   if (value == nullptr || text.ends_with("_UNSPECIFIED")) {
     std::vector<std::string> names = EnumNames(*target.field->enum_type());
-    const std::string usual = UsualFormat(text);
-    const bool is_usual = std::find(names.begin(), names.end(), usual) != names.end();
-    return ScalarRefusal{absl::StrCat("must be one of the allowed words, not ", Quoted(text)),
-                         is_usual ? usual : Nearest(text, names), names};
+    std::string nearest = NearestWord(text, names);
+    return ScalarRefusal{absl::StrCat("must be one of the allowed words, not ", Quoted(text)), std::move(nearest),
+                         std::move(names)};
   }
   AMPD_PUT(target, Enum, value);
   return std::nullopt;
@@ -228,7 +231,12 @@ std::optional<ScalarRefusal> PutDuration(const std::string& text, const Target& 
     return ScalarRefusal{absl::StrCat("is ", Quoted(text), ", which ", why), "", {}};
   }
   if (!parsed.has_value()) {
+    constexpr std::string_view kNoLimit[] = {"never",    "none",     "no",  "off",  "false", "unlimited",
+                                             "infinite", "infinity", "inf", ".inf", "-1"};
+    const std::string lower = absl::AsciiStrToLower(text);
+    const bool is_no_limit = std::find(std::begin(kNoLimit), std::end(kNoLimit), lower) != std::end(kNoLimit);
     ScalarRefusal refusal = NotA(kDurationWords, text);
+    absl::StrAppend(&refusal.message, is_no_limit ? "; for no limit, leave the field out" : "");
     refusal.nearest = GuessDuration(text);
     return refusal;
   }

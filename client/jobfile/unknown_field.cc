@@ -1,15 +1,21 @@
 #include "client/jobfile/unknown_field.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "base/yaml/look_alike.h"
+#include "client/jobfile/foreign_names.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
 
@@ -23,6 +29,8 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   size_t num_words = 0;
   for (const auto word : absl::StrSplit(path, '.')) {
+    // In "optimizer: AdamW", which is no job file either, adamw is the choice.
+    num_words += node->kind == YamlNode::Kind::kScalar && absl::EqualsIgnoreCase(node->text, word);
     const auto entry =
         std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
     if (entry == node->entries.end()) {
@@ -38,13 +46,17 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
   return num_words;
 }
 
-// Returns the paths to fields with this name, the most likely first: short ones, and of these the ones that suit the
-// choices which the job file has made, such as the learning rate of its own optimizer.
+// Returns the paths to fields with this name, the most likely first: those in the same section, short ones, and of
+// these the ones that suit the choices which the job file has made, such as the learning rate of its own optimizer.
 std::vector<std::string> LikelyPaths(const UnknownField& unknown, const std::string& name) {
   constexpr size_t kMostPaths = 3;
   constexpr size_t kMostExamined = 100;
   std::vector<std::string> paths = PathsTo(*unknown.whole, name, kMostExamined);
-  std::stable_sort(paths.begin(), paths.end(), [&unknown](const std::string& a, const std::string& b) {
+  const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
+  std::stable_sort(paths.begin(), paths.end(), [&](const std::string& a, const std::string& b) {
+    if (a.starts_with(section) != b.starts_with(section)) {
+      return a.starts_with(section);
+    }
     const auto num_a = std::count(a.begin(), a.end(), '.');
     const auto num_b = std::count(b.begin(), b.end(), '.');
     return num_a != num_b ? num_a < num_b : NumWordsIn(*unknown.root, a) > NumWordsIn(*unknown.root, b);
@@ -101,6 +113,90 @@ std::string ChoiceIn(const UnknownField& unknown) {
              : "";
 }
 
+// The text of the key's value; empty if it has none. In "fp16: {enabled: false}" it is that of the switch.
+std::string ValueText(const UnknownField& unknown) {
+  const YamlNode* value = unknown.value;
+  if (value != nullptr && value->kind == YamlNode::Kind::kMap) {
+    const auto entry = std::find_if(value->entries.begin(), value->entries.end(),
+                                    [](const YamlEntry& one) { return one.key == "enabled"; });
+    value = entry == value->entries.end() ? nullptr : &entry->value;
+  }
+  return value != nullptr && value->kind == YamlNode::Kind::kScalar ? value->text : "";
+}
+
+// Returns the choice that the section of the file has made, such as mlp in "model: {type: mlp}"; null if it has made
+// none.
+const google::protobuf::FieldDescriptor* ChoiceOfSection(const UnknownField& unknown) {
+  const YamlNode* node = unknown.root;
+  for (const auto word : absl::StrSplit(unknown.section, '.', absl::SkipEmpty())) {
+    const auto entry =
+        std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
+    if (entry == node->entries.end()) {
+      return nullptr;
+    }
+    node = &entry->value;
+  }
+  for (const YamlEntry& entry : node->entries) {
+    const google::protobuf::FieldDescriptor* const own = FindField(*unknown.type, entry.key);
+    const google::protobuf::FieldDescriptor* const choice =
+        own == nullptr && entry.value.kind == YamlNode::Kind::kScalar
+            ? FindField(*unknown.type, absl::AsciiStrToLower(entry.value.text))
+            : own;
+    if (choice != nullptr && choice->real_containing_oneof() != nullptr &&
+        choice->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      return choice;
+    }
+  }
+  return nullptr;
+}
+
+// Explains a key in a section whose choice it may have been meant for: "hidden_size" in "model: {type: mlp}". Returns
+// nothing if the section has made no choice or if the key is not a field of another choice.
+std::optional<UnknownFieldAnswer> ExplainInChoice(const UnknownField& unknown, const std::vector<std::string>& found) {
+  const google::protobuf::FieldDescriptor* const choice = unknown.section.empty() ? nullptr : ChoiceOfSection(unknown);
+  const std::string own = choice == nullptr ? "" : absl::StrCat(unknown.section, ".", FieldName(*choice));
+  const bool is_of_other = choice != nullptr && !unknown.is_override &&
+                           std::any_of(found.begin(), found.end(), [&](const std::string& path) {
+                             return path.starts_with(unknown.section + ".");
+                           });
+  if (!is_of_other || FindField(*choice->message_type(), unknown.key) != nullptr) {
+    return std::nullopt;
+  }
+  return UnknownFieldAnswer{absl::StrCat(QuotedKey(unknown.key), " is not a field of ", unknown.section, " or ", own),
+                            "", FieldNames(*choice->message_type())};
+}
+
+// Returns the assignments for a list of another program whose items are fields of their own here: "beta1: 0.9, beta2:
+// 0.95" for "betas: [0.9, 0.95]". Empty if the type has no such fields.
+std::string MeantByPair(const UnknownField& unknown) {
+  const bool is_pair = LettersOf(unknown.key) == "betas" && FindField(*unknown.type, "beta1") != nullptr &&
+                       FindField(*unknown.type, "beta2") != nullptr && unknown.value != nullptr;
+  if (!is_pair) {
+    return "";
+  }
+  std::vector<std::string> values = absl::StrSplit(unknown.value->text, absl::ByAnyChar(" ,()"), absl::SkipEmpty());
+  for (const YamlNode& item : unknown.value->items) {
+    values.push_back(item.text);
+  }
+  values.resize(std::max<size_t>(values.size(), 2), "...");
+  return unknown.is_override ? absl::StrCat("--set ", unknown.section, ".beta1=", values[0], " --set ", unknown.section,
+                                            ".beta2=", values[1])
+                             : absl::StrCat("beta1: ", values[0], ", beta2: ", values[1]);
+}
+
+// Explains a merge key, whose value is the mapping to merge.
+UnknownFieldAnswer ExplainMerge(const UnknownField& unknown) {
+  std::vector<std::string> fields;
+  if (unknown.value != nullptr) {
+    for (const YamlEntry& entry : unknown.value->entries) {
+      fields.push_back(entry.key);
+    }
+  }
+  return {absl::StrCat("merge keys ('<<') are not supported; remove the line, and write out ",
+                       fields.empty() ? "the fields" : absl::StrJoin(fields, ", "),
+                       " here, unless this mapping sets them")};
+}
+
 // Returns the name or the path, from the section on, of the field that was probably meant; empty if there is none.
 std::string MeantInSection(const UnknownField& unknown) {
   if (const std::string usual = UsualName(unknown.key); FindField(*unknown.type, usual) != nullptr) {
@@ -110,12 +206,44 @@ std::string MeantInSection(const UnknownField& unknown) {
   return like.empty() ? Nearest(unknown.key, FieldNames(*unknown.type)) : like.front();
 }
 
+// Returns what to do with a key for which a job file has no field; empty if it is not known.
+std::string AdviceFor(const UnknownField& unknown) {
+  const auto has = [&unknown](const char* key) {
+    return std::any_of(unknown.root->entries.begin(), unknown.root->entries.end(),
+                       [key](const YamlEntry& one) { return one.key == key; });
+  };
+  const google::protobuf::FieldDescriptor* const choice = ChoiceOfSection(unknown);
+  for (const std::string_view word : {"params", "args", "kwargs", "config"}) {
+    if (choice != nullptr && unknown.key == word) {
+      return absl::StrCat("the fields of ", FieldName(*choice), " stand directly below it: ", FieldName(*choice), ": {",
+                          FieldName(*choice->message_type()->field(0)), ": ...}");
+    }
+  }
+  // At the top, "kind" is a field of Kubernetes if "apiVersion" is there too.
+  const bool is_kind = unknown.section.empty() && unknown.key == "kind" && has("apiVersion");
+  return AdviceOn(is_kind ? "apiVersion" : unknown.key);
+}
+
+// Returns the preset for a section of DeepSpeed that sets more than its switch: "fp16: {enabled: true, loss_scale: 0}".
+// Empty for any other key.
+std::string PresetOfDeepSpeed(const UnknownField& unknown, const UsualField& field) {
+  const bool is_section = field.path == "precision.preset" && unknown.value != nullptr &&
+                          unknown.value->kind == YamlNode::Kind::kMap && !MeansNo(ValueText(unknown)) &&
+                          std::any_of(unknown.value->entries.begin(), unknown.value->entries.end(),
+                                      [](const YamlEntry& one) { return one.key != "enabled"; });
+  return is_section ? NearestPreset("deepspeed-" + field.value) : "";
+}
+
+// Says that the path, of one word, stands at the top and not in the key's section.
+std::string WhereAtTop(const UnknownField& unknown, const std::string& path) {
+  return unknown.section.empty() || absl::StrContains(path, '.') ? "" : ", but there is one at the top of the file";
+}
+
 }  // namespace
 
 UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   if (unknown.key == "<<") {
-    return {
-        "merge keys ('<<') are not supported; write the fields out, or use an alias as a whole value: eval: *train"};
+    return ExplainMerge(unknown);
   }
   const std::string quoted = QuotedKey(unknown.key);
   if (const KeyedValue keyed = KeyedValueOf(unknown); keyed.field != nullptr) {
@@ -142,22 +270,46 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
             unknown.is_override ? absl::StrCat(unknown.section, ".", choice, "={}") : absl::StrCat(choice, ": {...}")};
   }
   const std::vector<std::string> names = FieldNames(*unknown.type);
+  if (const std::string pair = MeantByPair(unknown); !pair.empty()) {
+    return {no_field, pair};
+  }
   const std::string usual = UsualName(unknown.key);
   const std::vector<std::string> usual_paths = usual.empty() ? std::vector<std::string>() : LikelyPaths(unknown, usual);
   if (FindField(*unknown.type, usual) == nullptr && !usual_paths.empty()) {
-    return {no_field, Written(usual_paths.front(), unknown.is_override)};
+    return {no_field + WhereAtTop(unknown, usual_paths.front()), Written(usual_paths.front(), unknown.is_override)};
+  }
+  if (const std::string value = ValueText(unknown); usual.empty()) {
+    const UsualField field = UsualFieldOf(unknown.key, value);
+    if (const std::string preset = PresetOfDeepSpeed(unknown, field); !preset.empty()) {
+      return {absl::StrCat(no_field, "; its loss scale is set in precision.loss_scale"),
+              Written("precision.preset", unknown.is_override, preset)};
+    }
+    if (field.path == "precision.preset" && MeansNo(value)) {
+      return {absl::StrCat(no_field, "; precision.preset alone chooses the formats; leave it out")};
+    }
+    const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
+    const bool is_here = !section.empty() && absl::StartsWith(field.path, section);
+    if (!field.path.empty() && field.path != unknown.section) {
+      int64_t count = 0;
+      const bool is_several = field.path == "resources.kind" && absl::SimpleAtoi(value, &count) && count > 1;
+      return {absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
+                           is_several ? "; a job runs on one device" : ""),
+              Written(is_here && (!unknown.is_override || field.value.empty()) ? field.path.substr(section.size())
+                                                                               : field.path,
+                      unknown.is_override, field.value)};
+    }
+  }
+  if (const std::string advice = AdviceFor(unknown); !advice.empty()) {
+    return {absl::StrCat(no_field, "; ", advice)};
   }
   if (const std::string meant = MeantInSection(unknown); !meant.empty()) {
     const bool is_further_in = absl::StrContains(meant, '.');
     return {no_field, Written(meant, unknown.is_override), is_further_in ? std::vector<std::string>() : names};
   }
-  if (const UsualField field = UsualFieldOf(unknown.key); !field.path.empty()) {
-    const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
-    const bool is_here = !section.empty() && absl::StartsWith(field.path, section);
-    return {no_field,
-            Written(is_here ? field.path.substr(section.size()) : field.path, unknown.is_override, field.value)};
-  }
   const std::vector<std::string> elsewhere = LikelyPaths(unknown, unknown.key);
+  if (auto in_choice = ExplainInChoice(unknown, elsewhere); in_choice.has_value()) {
+    return *std::move(in_choice);
+  }
   if (elsewhere.empty()) {
     return {no_field, "", names};
   }

@@ -101,7 +101,7 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   if (submitted.file.problems.empty()) {
     return submitted;
   }
-  if (!submitted.file.marks.empty()) {
+  if (!submitted.file.marks.empty() && !submitted.file.has_rivals) {
     AddWhatServerRefuses(session, to_read.has_weights, &submitted);
   }
   return FailWithProblems(submitted.file.problems, {.command = submitted.command});

@@ -130,8 +130,8 @@ TEST(OddValues, AChoiceInAFieldLikeName_IsSuggestedAsAField) {
 
 TEST(OddValues, NamesOfOtherPrograms_LeadToTheField) {
   const Case cases[] = {{"batch", "data: {batch_size: ...}"},
-                        {"device", "resources: {kind: ...}"},
-                        {"gpus", "resources: {devices: ...}"},
+                        {"device", "resources: {kind: GPU}"},
+                        {"gpus", "resources: {kind: GPU}"},
                         {"fp16", "precision: {preset: fp16}"},
                         {"amp", "precision: {preset: auto}"},
                         {"dtype", "precision: {preset: ...}"},
@@ -141,8 +141,8 @@ TEST(OddValues, NamesOfOtherPrograms_LeadToTheField) {
                         {"save_steps", "checkpoint: {every_steps: ...}"},
                         {"gradient_checkpointing", "train: {checkpoint_segments: ...}"},
                         {"tags", "labels"},
-                        {"drop_last", "data: {last_batch: ...}"},
-                        {"shuffle", "data: {keep_order: ...}"}};
+                        {"drop_last", "data: {last_batch: DROP}"},
+                        {"shuffle", "data: {keep_order: false}"}};
   for (const auto& [name, field] : cases) {
     EXPECT_THAT(ProblemsOf(absl::StrCat(name, ": 1\n")), HasSubstr(absl::StrCat("did you mean '", field, "'?")))
         << name;
@@ -150,7 +150,168 @@ TEST(OddValues, NamesOfOtherPrograms_LeadToTheField) {
   EXPECT_THAT(ProblemsOf("checkpoint: {save_steps: 1}\n"), HasSubstr("did you mean 'every_steps'?"));
   EXPECT_THAT(ProblemsOf("precision: {amp: 1}\n"), HasSubstr("did you mean 'preset: auto'?"));
   EXPECT_THAT(OverrideText("fp16=true"), HasSubstr("did you mean 'precision.preset=fp16'?"));
-  EXPECT_THAT(OverrideText("device=cuda"), HasSubstr("did you mean 'resources.kind'?"));
+  EXPECT_THAT(OverrideText("device=cuda"), HasSubstr("did you mean 'resources.kind=GPU'?"));
+}
+
+TEST(OddValues, TheValueOfAnotherProgramsField_IsTranslated) {
+  const Case cases[] = {{"dtype: torch.float16", "precision: {preset: fp16}"},
+                        {"opt_level: O2", "precision: {preset: apex-o2}"},
+                        {"mixed_precision: bf16", "precision: {preset: auto}"},
+                        {"shuffle: false", "data: {keep_order: true}"},
+                        {"drop_last: false", "data: {last_batch: PAD}"},
+                        {"device: cuda:0", "resources: {kind: GPU}"},
+                        {"device: 0", "resources: {kind: GPU}"},
+                        {"gpus: 0", "resources: {kind: CPU}"},
+                        {"optim: adamw_torch", "optimizer: {adamw: {}}"},
+                        {"lr_scheduler_type: cosine", "schedule: {cosine: {}}"}};
+  for (const auto& [line, meant] : cases) {
+    EXPECT_THAT(ProblemsOf(absl::StrCat(line, "\n")), HasSubstr(absl::StrCat("did you mean '", meant, "'?"))) << line;
+  }
+  EXPECT_THAT(ProblemsOf("gpus: 2\n"), HasSubstr("; a job runs on one device\n"));
+  EXPECT_THAT(OverrideText("resources.gpus=1"), HasSubstr("did you mean 'resources.kind=GPU'?"));
+}
+
+TEST(OddValues, ASwitchOfAnotherProgramThatIsOff_IsNotAnsweredWithItsPreset) {
+  for (const char* text :
+       {"bf16: false\n", "bf16: {enabled: false}\n", "use_amp: no\n", "precision: {fp16: false}\n"}) {
+    EXPECT_THAT(ProblemsOf(text), HasSubstr("; precision.preset alone chooses the formats; leave it out\n")) << text;
+    EXPECT_THAT(ProblemsOf(text), Not(HasSubstr("did you mean"))) << text;
+  }
+}
+
+TEST(OddValues, ASectionOfDeepSpeed_IsAnsweredWithItsPresetAndTheLossScale) {
+  const std::string text = ProblemsOf("fp16: {enabled: true, loss_scale: 0}\n");
+  EXPECT_THAT(text, HasSubstr("; its loss scale is set in precision.loss_scale\n"));
+  EXPECT_THAT(text, HasSubstr("did you mean 'precision: {preset: deepspeed-fp16}'?"));
+  EXPECT_THAT(ProblemsOf("fp16: {enabled: true}\n"), HasSubstr("did you mean 'precision: {preset: fp16}'?"));
+}
+
+TEST(OddValues, FieldsOfOtherProgramsWithoutACounterpart_HaveAdvice) {
+  const Case cases[] = {
+      {"train: {logging_steps: 1}", "the loss of every step is kept"},
+      {"train: {output_dir: out}", "the server keeps checkpoints"},
+      {"data: {num_workers: 4}", "the worker itself chooses how it reads the data"},
+      {"zero_optimization: {stage: 2}", "a job runs on one device"},
+      {"partition: gpu", "the server has one queue"},
+      {"schedule: {warmup_ratio: 0.1}", "set schedule.warmup_steps, which counts steps"},
+      {"checkpoint: {save_strategy: epoch}", "set checkpoint.every_steps"},
+      {"resources: {limits: {cpu: 1}}", "set kind (AUTO, CPU or GPU) and memory_bytes"},
+      {"x-common: {a: 1}", "gets its anchor ('&') where it is used first"},
+      {"optimizer: {type: Adam, params: {lr: 1}}", "stand directly below it: adam: {learning_rate: ...}"},
+      {"optimizer: {betas: [0.9, 0.95]}", "adamw and adam have beta1 and beta2"}};
+  for (const auto& [line, advice] : cases) {
+    EXPECT_THAT(ProblemsOf(absl::StrCat(line, "\n")), HasSubstr(advice)) << line;
+  }
+}
+
+TEST(OddValues, AManifestOfKubernetes_IsNamedAndItsKindIsNoDevice) {
+  const std::string text = ProblemsOf("apiVersion: batch/v1\nkind: Job\nspec: {template: {}}\n");
+  EXPECT_THAT(text, HasSubstr("'kind' is not a field of a job file; a job file is no manifest of Kubernetes"));
+  EXPECT_THAT(text, HasSubstr("'spec' is not a field of a job file; to get a job file to start from: ampctl init\n"));
+  EXPECT_THAT(text, Not(HasSubstr("resources.kind")));
+  EXPECT_THAT(ProblemsOf("kind: GPU\n"), HasSubstr("did you mean 'resources.kind'?"));
+}
+
+TEST(OddValues, BetasOfOtherPrograms_AreTwoFields) {
+  EXPECT_THAT(ProblemsOf("optimizer: {adamw: {betas: [0.9, 0.95]}}\n"),
+              HasSubstr("did you mean 'beta1: 0.9, beta2: 0.95'?"));
+  EXPECT_THAT(OverrideText("optimizer.adam.betas=(0.9,0.95)"),
+              HasSubstr("did you mean '--set optimizer.adam.beta1=0.9 --set optimizer.adam.beta2=0.95'?"));
+}
+
+TEST(OddValues, AFieldOfAnotherChoice_IsNotSuggestedInPlaceOfTheChosenOne) {
+  EXPECT_THAT(ProblemsOf("model: {type: mlp, hidden_size: 16}\n"),
+              HasSubstr("'hidden_size' is not a field of model or model.mlp\n  (allowed: in_features, hidden, "));
+  EXPECT_THAT(ProblemsOf("optimizer: AdamW\ntrain: {learning_rate: 1}\n"),
+              HasSubstr("did you mean 'optimizer.adamw.learning_rate'?"));
+  EXPECT_THAT(OverrideText("data.train.path=x"), HasSubstr("did you mean 'data.train.tokens.path'?"));
+}
+
+TEST(OddValues, NumbersWithASuffixOrAFraction_AreSuggestedInDigits) {
+  EXPECT_THAT(ProblemsOf("train: {steps: 1.5k}\n"), HasSubstr("did you mean '1500'?"));
+  EXPECT_THAT(ProblemsOf("train: {steps: 2M}\n"), HasSubstr("did you mean '2000000'?"));
+  EXPECT_THAT(ProblemsOf("schedule: {cosine: {final_ratio: 5%}}\n"), HasSubstr("did you mean '0.05'?"));
+  EXPECT_THAT(ProblemsOf("optimizer: {sgd: {learning_rate: 1/1000}}\n"), HasSubstr("did you mean '0.001'?"));
+  EXPECT_THAT(ProblemsOf("train: {steps: 1.5%}\n"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(ProblemsOf("train: {steps: 1/0}\n"), Not(HasSubstr("did you mean")));
+}
+
+TEST(OddValues, CommentsAndVariablesInAValue_AreNamed) {
+  EXPECT_THAT(ProblemsOf("train:\n  steps: 4# four\n"),
+              HasSubstr("; a '#' begins a comment only after a space\n  did you mean '4'?"));
+  EXPECT_THAT(ProblemsOf("train:\n  steps: 4  // four\n"),
+              HasSubstr("; '//' begins no comment; YAML has # comments\n  did you mean '4'?"));
+  EXPECT_THAT(ProblemsOf("train:\n  steps: ${STEPS}\n"), HasSubstr("; a job file has no variables"));
+  EXPECT_THAT(OverrideText("train.steps=$STEPS"), HasSubstr("; a job file has no variables, so write the value\n"));
+}
+
+TEST(OddValues, ATupleOfPython_IsSuggestedAsAList) {
+  EXPECT_THAT(ProblemsOf("model: {lenet: {widths: (8, 16)}}\n"), HasSubstr("not '(8, 16)'\n  did you mean '[8, 16]'?"));
+  EXPECT_THAT(ProblemsOf("model:\n  lenet:\n    widths: (8, 16)\n"), HasSubstr("did you mean '[8, 16]'?"));
+  EXPECT_THAT(OverrideText("data.train.synthetic.shape=1x28x28"), HasSubstr("did you mean '[1, 28, 28]'?"));
+}
+
+TEST(OddValues, ASwitchInPlaceOfASection_IsSuggestedAsAnEmptyMappingIfThatIsEnough) {
+  EXPECT_THAT(ProblemsOf("schedule: {cosine: true}\n"), HasSubstr("did you mean '{}'?"));
+  EXPECT_THAT(ProblemsOf("train: {early_stopping: yes}\n"), HasSubstr("did you mean '{}'?"));
+  EXPECT_THAT(ProblemsOf("schedule: {step: true}\n"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(ProblemsOf("optimizer: true\n"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(ProblemsOf("precision: true\n"), Not(HasSubstr("did you mean '{}'")));
+  EXPECT_THAT(ProblemsOf("eval: false\n"), HasSubstr("not 'false'; remove the field\n"));
+  EXPECT_THAT(ProblemsOf("model: {gpt2: small}\n"), HasSubstr("did you mean '{size: SMALL}'?"));
+}
+
+TEST(OddValues, AFieldWithoutAValue_SaysWhatToWrite) {
+  EXPECT_THAT(ProblemsOf("train: {seed: ~}\n"),
+              HasSubstr("train.seed is '~', which means no value in YAML; it must be a whole number of at least 0; "
+                        "write one, or remove the field\n"));
+  EXPECT_THAT(ProblemsOf("labels:\n  team:\n"), HasSubstr("write \"\" for an empty text, or remove the field\n"));
+  EXPECT_THAT(ProblemsOf("name:\n"), HasSubstr("name has no value; it must be text; write one\n"));
+}
+
+TEST(OddValues, SeveralLabelsInOneText_AreSuggestedAsOneMapping) {
+  EXPECT_THAT(OverrideText("labels=team=nlp,env=prod"), HasSubstr("did you mean '{team: nlp, env: prod}'?"));
+  EXPECT_THAT(OverrideText("labels=team=nlp"), HasSubstr("did you mean 'labels.team=nlp'?"));
+  EXPECT_THAT(ProblemsOf("labels: team=nlp\n"), HasSubstr("did you mean '{team: nlp}'?"));
+}
+
+TEST(OddValues, WordsForNoLimitAndTimesOfOtherPrograms_AreAnswered) {
+  EXPECT_THAT(ProblemsOf("deadline: never\n"), HasSubstr("; for no limit, leave the field out\n"));
+  EXPECT_THAT(ProblemsOf("deadline: 01:30:00\n"), HasSubstr("did you mean '1h30m'?"));
+  EXPECT_THAT(ProblemsOf("model: {gpt2: {size: gpt2-medium}}\n"), HasSubstr("did you mean 'MEDIUM'?"));
+  EXPECT_THAT(ProblemsOf("on_divergence: ROLL_BACK_AND_RAISE\n"),
+              HasSubstr("did you mean 'ROLL_BACK_AND_RAISE_PRECISION'?"));
+  EXPECT_THAT(ProblemsOf("resources: {kind: TPU}\n"), Not(HasSubstr("did you mean")));
+}
+
+TEST(OddOverrides, OverridesWithoutAnEqualsSign_AreAnsweredByTheirField) {
+  EXPECT_THAT(OverrideText("checkpoint.keep_best"), HasSubstr("did you mean 'checkpoint.keep_best=true'?"));
+  EXPECT_THAT(OverrideText("schedule.constant"), HasSubstr("did you mean 'schedule.constant={}'?"));
+  EXPECT_THAT(OverrideText("fp16"), HasSubstr("did you mean 'precision.preset=fp16'?"));
+  for (const char* text : {"eval-", "!eval", "~eval", "labels.team-"}) {
+    EXPECT_THAT(OverrideText(text), HasSubstr("--set cannot remove a field, so remove ")) << text;
+  }
+}
+
+TEST(OddOverrides, PathsOfOtherPrograms_LeadToThePath) {
+  const Case cases[] = {{"\"train.steps\"=3", "train.steps"},
+                        {"+train.steps=3", "train.steps"},
+                        {"spec.train.steps=3", "train.steps"},
+                        {"trainer.max_steps=3", "train.steps"},
+                        {"model.lenet.widths+=8", "model.lenet.widths[2]"}};
+  for (const auto& [text, path] : cases) {
+    EXPECT_THAT(OverrideText(text), HasSubstr(absl::StrCat("did you mean '", path, "'?"))) << text;
+  }
+  EXPECT_THAT(OverrideText("model.lenet.widths.7=8"), HasSubstr("there is no item 7 in widths"));
+  EXPECT_THAT(OverrideText("model.lenet.widths.7=8"), Not(HasSubstr("did you mean")));
+}
+
+TEST(OddOverrides, SeveralAssignmentsInOneOption_AreSuggestedAsOneOptionEach) {
+  for (const char* text : {"train.steps=1,train.seed=3", "train.steps=1;seed=3", "train.steps=1 train.seed=3"}) {
+    EXPECT_THAT(OverrideText(text), HasSubstr("did you mean '--set train.steps=1 --set train.seed=3'?")) << text;
+  }
+  EXPECT_THAT(OverrideText("train.steps=1,nonsense=3"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(OverrideText("train.steps==1"), HasSubstr("did you mean '1'?"));
 }
 
 TEST(OddOverrides, AnItemOfAListThatTheFileDoesNotSet_ChangesTheDefaultList) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Names of fields and values in the files of other programs: PyTorch, Hugging Face, Lightning, DeepSpeed, Slurm and
+// Kubernetes.
+namespace ampd::client {
+
+// Returns the name that ampd has for a field that other programs call `word`: "learning_rate" for "lr". Empty if there
+// is none.
+std::string UsualName(std::string_view word);
+
+// The field of a job file that does what another program's field does, and its value if it has one: "precision.preset"
+// and "fp16" for "fp16".
+struct UsualField {
+  std::string path;
+  std::string value;
+};
+
+// Returns the field for what other programs call `word`, such as "device", "save_steps" or "fp16". `value` is
+// the value that the user gave it, which may be empty: "fp16" for "dtype: float16". The path is empty if there is none.
+UsualField UsualFieldOf(std::string_view word, const std::string& value);
+
+// Whether the value switches a field off: "false", "no", "off" or "0".
+bool MeansNo(const std::string& value);
+
+// Returns what to do with a field of another program that no field of a job file replaces, as the end of a sentence:
+// "the worker itself chooses how it reads the data; leave it out" for "num_workers". Empty for other words.
+std::string AdviceOn(std::string_view word);
+
+// Returns the name that ampd has for a number format that other programs call `word`: "bf16" for "bfloat16". Empty if
+// there is none.
+std::string UsualFormat(std::string_view word);
+
+// Returns that of the words of an enumeration, `names`, which was probably meant by `text`: "GPU" for "cuda:0",
+// "MEDIUM" for "gpt2-medium". Empty if there is none.
+std::string NearestWord(const std::string& text, const std::vector<std::string>& names);
+
+}  // namespace ampd::client
