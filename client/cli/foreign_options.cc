@@ -3,14 +3,16 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
 #include "base/units.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
+#include "client/jobfile/meant_override.h"
+#include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
 namespace {
@@ -34,6 +36,10 @@ constexpr struct {
     {"--wait", "--follow"},
     {"--watch", "--follow"},
     {"-F", "--file"},
+    {"--config", "--file"},
+    {"--config-file", "--file"},
+    {"--values", "--file"},
+    {"--spec", "--file"},
     {"-n", "--tenant"},
     {"--namespace", "--tenant"},
     {"--force", "--yes"},
@@ -133,7 +139,25 @@ constexpr ForeignOption kRewrittenOptions[] = {
     {"job submit", "--cpus-per-task", "--set train.num_threads=%"},
     {"job submit", "--threads", "--set train.num_threads=%"},
     {"job submit", "--epochs", "--set train.epochs=%"},
+    {"job submit", "--num-epochs", "--set train.epochs=%"},
+    {"job submit", "--max-epochs", "--set train.epochs=%"},
+    {"job submit", "--num-train-epochs", "--set train.epochs=%"},
     {"job submit", "--steps", "--set train.steps=%"},
+    {"job submit", "--num-steps", "--set train.steps=%"},
+    {"job submit", "--max-steps", "--set train.steps=%"},
+    {"job submit", "--fp16", "--set precision.preset=fp16"},
+    {"job submit", "--bf16", "--set precision.preset=bf16"},
+    {"job submit", "--amp", "--set precision.preset=auto"},
+    {"job submit", "--dtype", "--set precision.preset=%"},
+    {"job submit", "--labels", "--set labels.%"},
+    {"job submit", "--param", "--set %"},
+    {"job submit", "--parameter", "--set %"},
+    {"job submit", "--override", "--set %"},
+    {"job submit", "--set-string", "--set %"},
+    {"job submit", "-p", "--set %"},
+    {"job submit", "-s", "--set %"},
+    {"job submit", "-v", "--set %"},
+    {"job submit", "-D", "--set %"},
     {"job submit", "--seed", "--set train.seed=%"},
     {"job submit", "--batch-size", "--set data.batch_size=%"},
     {"job submit", "--preset", "--set precision.preset=%"},
@@ -213,27 +237,6 @@ bool AreDigits(const std::vector<std::string>& texts) {
   });
 }
 
-// Converts a duration of Slurm, which is D-H[:M[:S]], H:M:S or M[:S], to ampd's notation. Returns "" for other texts.
-std::string DurationOfSlurm(const std::string& text) {
-  const size_t dash = text.find('-');
-  const bool has_days = dash != std::string::npos;
-  const std::string clock = has_days ? text.substr(dash + 1) : text;
-  std::vector<std::string> parts = absl::StrSplit(clock, ':');
-  if (parts.size() > 3 || !AreDigits(parts) || (has_days && !AreDigits({text.substr(0, dash)}))) {
-    return "";
-  }
-  if (!has_days && parts.size() < 3) {
-    parts.insert(parts.begin(), "0");
-  }
-  parts.resize(3, "0");
-  const auto number = [](const std::string& digits) {
-    int64_t value = 0;
-    return absl::SimpleAtoi(digits, &value) ? value : 0;
-  };
-  return absl::FormatDuration(absl::Hours(24 * (has_days ? number(text.substr(0, dash)) : 0) + number(parts[0])) +
-                              absl::Minutes(number(parts[1])) + absl::Seconds(number(parts[2])));
-}
-
 // Converts a size of Slurm to ampd's notation: 4G to 4GiB, and 500 to 500MiB. Returns "" if the text is not a size.
 std::string SizeOfSlurm(const std::string& text) {
   const std::string digits = text.substr(0, text.find_first_not_of("0123456789"));
@@ -245,7 +248,7 @@ std::string SizeOfSlurm(const std::string& text) {
 // Converts the value of an option of another program. `own` is ampctl's option, which replaces it.
 std::string ValueMeant(std::string_view own, const std::string& value) {
   if (own == "--set deadline=%" && !ParseDuration(value).has_value()) {
-    return DurationOfSlurm(value);
+    return AreDigits({value}) ? value + "m" : GuessDuration(value);  // Slurm counts minutes.
   }
   if (own == "--set resources.memory_bytes=%") {
     const std::string size = SizeOfSlurm(value);
@@ -254,6 +257,10 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
   if (own == "--set resources.kind=%") {
     const std::string kind = absl::AsciiStrToLower(value);
     return kind == "cpu" ? "CPU" : kind.starts_with("gpu") || kind.starts_with("cuda") ? "GPU" : "";
+  }
+  if (own == "--set precision.preset=%" && !value.empty()) {
+    const std::string preset = NearestPreset(value);
+    return preset.empty() ? value : preset;
   }
   if (own == "--for %") {
     return StateToWaitFor(value);
@@ -265,6 +272,10 @@ std::string ValueMeant(std::string_view own, const std::string& value) {
 }
 
 }  // namespace
+
+bool TakesOverrides(const std::string& command) {
+  return command == "job submit" || command == "job predict" || command == "compare" || command == "estimate";
+}
 
 bool NeedsNoQuotes(const std::string& word) {
   return !word.empty() && word.front() != '-' && word.front() != '=' &&
@@ -292,7 +303,11 @@ std::span<const ForeignOption> ForeignOptions() { return kRewrittenOptions; }
 
 std::string RewrittenOption(const std::string& command, const std::string& option, const std::string& value) {
   for (const auto& [of_command, foreign, own] : kRewrittenOptions) {
-    if ((*of_command != '\0' && command != of_command) || option != foreign) {
+    // The short options of commands for arrays and comparisons have other meanings.
+    const bool is_shared = std::string_view(of_command) == "job submit" &&
+                           std::string_view(own).starts_with("--set ") && option.starts_with("--") &&
+                           TakesOverrides(command);
+    if ((*of_command != '\0' && command != of_command && !is_shared) || option != foreign) {
       continue;
     }
     const std::string_view with_number[] = {"--limit %",   "--tail %",    "--priority %",
@@ -320,10 +335,24 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
     if ((meaning == "--filter name=%" || meaning == "--filter worker=%") && value.find(',') != std::string::npos) {
       return FilterForColumn(meaning == "--filter name=%" ? "name" : "worker", value);
     }
+    const bool is_assignment = absl::StrContains(value, "=");
+    if ((meaning == "--set %" && !is_assignment) || (meaning == "--name %" && AreDigits({value.substr(0, 1)}))) {
+      return "";  // No name of a job begins with a digit: Slurm's -n counts tasks.
+    }
+    const bool is_known = IsPathInJobFile(value.substr(0, value.find('=')));
+    if (meaning == "--set %" && !is_known) {
+      return option.starts_with("--") ? "--set PATH=VALUE" : "";
+    }
+    if (meaning == "--set labels.%" && is_assignment && absl::StrContains(value, ",") && NeedsNoQuotes(value)) {
+      return absl::StrCat("--set labels.", absl::StrReplaceAll(value, {{",", " --set labels."}}));
+    }
     const std::string meant = ValueMeant(own, value);
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
   }
-  return "";
+  const std::string path = option.substr(std::min<size_t>(2, option.size()));
+  const bool is_path =
+      TakesOverrides(command) && option.starts_with("--") && absl::StrContains(path, ".") && IsPathInJobFile(path);
+  return is_path ? absl::StrCat("--set ", path, "=", NeedsNoQuotes(value) ? value : "VALUE") : "";
 }
 
 }  // namespace ampd::client

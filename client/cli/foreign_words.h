@@ -50,6 +50,9 @@ struct ForeignOption {
 };
 std::span<const ForeignOption> ForeignOptions();
 
+// Whether the command changes fields of a job file with --set.
+bool TakesOverrides(const std::string& command);
+
 // Returns what to write in `command`, such as "job submit", in place of an option of another program: "--set
 // priority=5" for "--priority" with the value "5". Empty if there is nothing. Call it only for an option that `command`
 // does not have.

@@ -33,6 +33,9 @@ constexpr char kNoGrace[] =
 constexpr char kDrainsAll[] =
     "leave this option out: ampctl worker drain moves all jobs, and each writes a checkpoint first";
 constexpr char kOneProgram[] = "leave this option out: a job has one program, the trainer";
+constexpr char kSetValue[] = "--set takes the value itself, and reads no file: --set PATH=VALUE";
+constexpr char kCannotRemove[] = "--set cannot remove a field; remove it in the file";
+constexpr char kFromServer[] = "leave this option out: to get the files of a job, ampctl checkpoint download ID";
 constexpr char kLogTimes[] = "leave this option out: each line of the log begins with its time";
 
 constexpr char kJq[] =
@@ -70,6 +73,13 @@ constexpr struct {
     {"job submit", "--learning-rate",
      "the learning rate is a field of the optimizer in the job file; for example: --set "
      "optimizer.adamw.learning_rate=VALUE"},
+    {"job submit", "--set-file", kSetValue},
+    {"job submit", "--set-json", kSetValue},
+    {"job submit", "--unset", kCannotRemove},
+    {"job submit", "--output-dir", kFromServer},
+    {"job submit", "--out", kFromServer},
+    {"job submit", "--chdir", kFromServer},
+    {"job submit", "-n", kOneDevice.purpose},
     {"job submit", "--array",
      "ampctl submits one job at a time; to train a job under several precision policies: ampctl compare -f FILE"},
     {"job cancel", "--yes", "leave this option out: ampctl job cancel asks no question"},
@@ -156,6 +166,15 @@ constexpr struct {
 }  // namespace
 
 std::string AnswerToOption(const std::string& command, const std::string& option, const std::string& value) {
+  if (TakesOverrides(command) && !RewrittenOption(command, option, value).empty() && absl::StrContains(value, "=")) {
+    return "";  // The option has an assignment: "-p train.steps=3".
+  }
+  if (TakesOverrides(command) && (option.starts_with('~') || option.starts_with('!'))) {
+    return kCannotRemove;
+  }
+  if (command == "job submit" && option == "-n" && !RewrittenOption(command, option, value).empty()) {
+    return "";
+  }
   if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
     return "leave this option out: ampctl has no verbose output; to see the version: ampctl version";
   }

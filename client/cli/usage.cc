@@ -171,14 +171,19 @@ std::string WithSet(const ReadWords& read, const std::string& unknown, const std
   }
   const std::string path = ValueAfter("--set", words);
   const auto behind = std::find(words.begin(), words.end(), path);
-  if (!path.empty() && !absl::StrContains(path, "=") && behind != words.end() && behind + 1 != words.end() &&
-      NeedsNoQuotes(path) && NeedsNoQuotes(behind[1])) {
-    return absl::StrCat("--set ", path, "=", behind[1]);
+  const auto value = behind == words.end() || behind + 1 == words.end() ? words.end()
+                     : behind[1] == "="                                 ? behind + 2
+                                                                        : behind + 1;
+  if (!path.empty() && !absl::StrContains(path, "=") && value != words.end() && NeedsNoQuotes(path) &&
+      NeedsNoQuotes(*value)) {
+    return absl::StrCat("--set ", path, "=", *value);
   }
   const auto word = std::find_if(read.positionals.begin(), read.positionals.end(), [](const std::string& text) {
     return absl::StrContains(text, "=") && NeedsNoQuotes(text);
   });
-  return word == read.positionals.end() ? "" : "--set " + *word;
+  // Hydra marks an override that adds a field by a '+'.
+  return word == read.positionals.end() ? ""
+                                        : "--set " + word->substr(std::min(word->find_first_not_of('+'), word->size()));
 }
 
 // Corrects `--policies bf16 fp16`, where the option takes a list with commas: returns "--policies bf16,fp16". Empty if

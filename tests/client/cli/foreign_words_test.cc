@@ -760,6 +760,39 @@ std::vector<std::string> CommandsIn(std::string_view sentence) {
   return commands;
 }
 
+TEST_F(ForeignWordsTest, OptionsOfJobSubmitThatChangeTheJob_AreAnsweredByAnOverride) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--max-steps 10", "did you mean '--set train.steps=10'?"},
+      {"--fp16", "did you mean '--set precision.preset=fp16'?"},
+      {"--dtype torch.float16", "did you mean '--set precision.preset=fp16'?"},
+      {"--train.steps 3", "did you mean '--set train.steps=3'?"},
+      {"--train.steps=3", "did you mean '--set train.steps=3'?"},
+      {"-p train.steps=3", "did you mean '--set train.steps=3'?"},
+      {"-v train.steps=3", "did you mean '--set train.steps=3'?"},
+      {"--param train.steps=3", "did you mean '--set train.steps=3'?"},
+      {"--param x=3", "did you mean '--set PATH=VALUE'?"},
+      {"+train.steps=3", "did you mean '--set train.steps=3'?"},
+      {"--set train.steps = 3", "did you mean '--set train.steps=3'?"},
+      {"--labels a=b,c=d", "did you mean '--set labels.a=b --set labels.c=d'?"},
+      {"--set-file train=x.yaml", "--set takes the value itself, and reads no file"},
+      {"'~eval'", "--set cannot remove a field; remove it in the file"},
+      {"-p gpu", "the server has one queue"},
+      {"-n 4", "a job runs on one device"},
+      {"-n mine", "did you mean '--name mine'?"},
+      {"--config x.yaml", "did you mean '--file'?"},
+      {"--output-dir out", "ampctl checkpoint download ID"}};
+  for (const auto& [words, answer] : cases) {
+    EXPECT_THAT(Run(absl::StrCat("job submit -f job.yaml ", words)).err, HasSubstr(answer)) << words;
+  }
+  for (const char* command :
+       {"estimate -f job.yaml", "compare -f job.yaml", "job predict --checkpoint x -f job.yaml"}) {
+    EXPECT_THAT(Run(absl::StrCat(command, " --batch-size 8")).err, HasSubstr("did you mean '--set data.batch_size=8'?"))
+        << command;
+    EXPECT_THAT(Run(absl::StrCat(command, " --train.seed 8")).err, HasSubstr("did you mean '--set train.seed=8'?"))
+        << command;
+  }
+}
+
 // Types each command and option that the tables can suggest, with example words in place of ID and the like. The
 // server's address is invalid, so that a command that is understood fails with an error about the address.
 TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
@@ -803,7 +836,9 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
                                                      {"--mem", "4G"},
                                                      {"--preset", "bf16"},
                                                      {"--precision", "bf16"},
+                                                     {"--dtype", "bf16"},
                                                      {"--label", "a=b"},
+                                                     {"--labels", "a=b"},
                                                      {"-l", "a=b"},
                                                      {"--selector", "a=b"},
                                                      {"--device", "cuda"},
@@ -818,9 +853,11 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
     const bool is_state = std::string_view(option.own) == "--filter state=%";
     const auto value = values.find(option.foreign);
     const bool own_name = std::string_view(option.own) == "--name %";
+    const bool is_override = std::string_view(option.own) == "--set %";
     const std::string own = RewrittenOption(command, option.foreign,
                                             is_state                ? "PD"
                                             : own_name              ? "y"
+                                            : is_override           ? "train.steps=3"
                                             : value == values.end() ? "1"
                                                                     : value->second);
     EXPECT_FALSE(own.empty()) << option.foreign;
