@@ -49,7 +49,7 @@ const YamlEntry* SpecOfShownJob(const YamlNode& root) {
   return is_job ? &*spec : nullptr;
 }
 
-// Does the work of ReadJobFile, except for characters that only look like ASCII.
+// Does the work of ReadJobFile, except that it does not look for characters that only look like ASCII.
 JobFile ReadText(std::string_view text, const std::string& source, const std::vector<std::string>& overrides,
                  const std::string& name) {
   JobFile file;

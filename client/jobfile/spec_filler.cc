@@ -105,8 +105,8 @@ class SpecFiller {
     return whole;
   }
 
-  // Records the place under two forms of the path: that of the message, and the one that users write. The server's errors
-  // use the latter.
+  // Records the place under two forms of the path: that of the message, and the one that users write. The server's
+  // errors use the latter.
   void SetMark(const FieldPath& path, const SourceMark& mark) {
     file_->marks[path.proto] = mark;
     file_->marks[path.shown] = mark;
@@ -211,7 +211,8 @@ class SpecFiller {
     }
   }
 
-  // Whether the value's text are the items of a list that lack the space after their '-': "-8 -16" in lines of its own.
+  // Whether the value was meant as a list whose items lack the space after their '-': YAML reads the lines "-8" and
+  // "-16" below a key as the one text "-8 -16".
   bool LacksSpaceAfterDash(const YamlNode& node, const FieldPath& path) const {
     const auto key = file_->marks.find(path.shown);
     const bool is_below = key != file_->marks.end() && node.mark.line > key->second.line;
@@ -330,8 +331,9 @@ class SpecFiller {
            refusal.allowed);
   }
 
-  // Keeps the text of a number or a duration for the messages of the server, which knows only its value. Notes quotes
-  // around the text of an override: the user may have put them there for YAML.
+  // Keeps the text of a number or a duration for the messages of the server, which knows only its value. If the text of
+  // an override has quotes around it, adds a note that they are a part of the value. The user may have meant them for
+  // YAML.
   void KeepText(const YamlNode& node, const FieldPath& path, const FieldDescriptor& field) {
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
       file_->texts[path.proto] = node.text;
