@@ -124,7 +124,7 @@ class CudaFp8KernelsTest : public CudaTest {
     float amax = 0;  // Set by the kernel for kTensor only.
   };
 
-  Made Run(const Matrix& matrix, Grain grain, const float* known_scale = nullptr) {
+  Made Run(const Matrix& matrix, Grain grain, const float* known_scale = nullptr, const float* known_amax = nullptr) {
     const DeviceBytes source(Stored(matrix.numbers, matrix.source_format), matrix.misaligned_by);
     const Output plain(matrix.numbers.size(), NumScales(grain, matrix.rows, matrix.columns));
     const Output transposed(matrix.numbers.size(), NumScales(grain, matrix.columns, matrix.rows));
@@ -136,11 +136,11 @@ class CudaFp8KernelsTest : public CudaTest {
                                 .scaling = matrix.scaling,
                                 .plain = plain.Place(),
                                 .transposed = transposed.Place()};
-    const DeviceBytes amax = DeviceBytes::Of(0.0f);
+    const DeviceBytes amax = DeviceBytes::Of(known_amax == nullptr ? 0.0f : *known_amax);
     const DeviceBytes known = DeviceBytes::Of(known_scale == nullptr ? 0.0f : *known_scale);
     if (grain == Grain::kTensor) {
       const float* scale = known_scale == nullptr ? nullptr : known.as<float>();
-      EXPECT_EQ(kernels_->fp8->quantize_tensor(&pass, scale, amax.as<float>(), nullptr), 0);
+      EXPECT_EQ(kernels_->fp8->quantize_tensor(&pass, scale, amax.as<float>(), known_amax != nullptr, nullptr), 0);
     } else {
       const auto quantize = grain == Grain::kRows ? kernels_->fp8->quantize_rows : kernels_->fp8->quantize_squares;
       EXPECT_EQ(quantize(&pass, nullptr), 0);
@@ -275,6 +275,36 @@ TEST_F(CudaFp8KernelsTest, KnownScale_HidesNoOverflow) {
     EXPECT_TRUE(std::isnan(made.plain_inverse[0]));
     EXPECT_TRUE(std::isnan(made.transposed_inverse[0]));
   }
+}
+
+TEST_F(CudaFp8KernelsTest, KnownAmax_GivesTheSameBitsWithOneLaunchFewer) {
+  for (const float largest : {7.0f, kInf, std::nanf("")}) {
+    for (const Format source : kFormats) {
+      Matrix matrix = RandomMatrix(7, 200, 136, source, Fp8Format::kE4M3);
+      matrix.numbers[5000] = largest;
+      const float scales[] = {0, 2};
+      for (const float* const known_scale : {static_cast<const float*>(nullptr), &scales[0], &scales[1]}) {
+        Made made, expected;
+        const int64_t num_launches = RunBackwards([&] { expected = Run(matrix, Grain::kTensor, known_scale); });
+        const int64_t num_fewer =
+            num_launches - RunBackwards([&] { made = Run(matrix, Grain::kTensor, known_scale, &expected.amax); });
+        EXPECT_EQ(num_fewer, num_launches > 0 ? 1 : 0);
+        EXPECT_EQ(made.plain, expected.plain);
+        EXPECT_EQ(made.transposed, expected.transposed);
+        EXPECT_TRUE(SameNumber(made.plain_inverse[0], expected.plain_inverse[0]));
+        EXPECT_TRUE(SameNumber(made.transposed_inverse[0], expected.transposed_inverse[0]));
+        EXPECT_EQ(std::bit_cast<uint32_t>(made.amax), std::bit_cast<uint32_t>(expected.amax)) << "it is only read";
+      }
+    }
+  }
+}
+
+TEST_F(CudaFp8KernelsTest, KnownAmax_IsNotLookedForInTheMatrix) {
+  Matrix matrix = RandomMatrix(7, 16, 16, Format::kFloat32, Fp8Format::kE4M3);
+  const float known = 2 * Run(matrix, Grain::kTensor).amax;
+  const Made made = Run(matrix, Grain::kTensor, nullptr, &known);
+  EXPECT_EQ(made.amax, known);
+  EXPECT_EQ(made.plain_inverse[0], 1 / Fp8Scale(known, matrix.scaling));
 }
 
 TEST_F(CudaFp8KernelsTest, AnOutputThatIsNotAskedForIsNotWritten) {

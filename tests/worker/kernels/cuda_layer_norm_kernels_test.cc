@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "tests/worker/kernels/cuda_fixture.h"
 #include "tests/worker/kernels/device_bytes.h"
+#include "worker/kernels/fp8_math.h"
 
 namespace ampd::kernels {
 namespace {
@@ -190,18 +192,20 @@ class CudaLayerNormKernelsTest : public CudaTest {
   struct Forward {
     Bytes sum, result;
     std::vector<float> mean, inverse_deviation;
+    float amax = 0;
   };
   struct Backward {
     Bytes x, y, weight, bias;
   };
 
-  Forward RunForward(const Problem& problem) {
+  Forward RunForward(const Problem& problem, bool finds_amax = true) {
     const Case& shape = problem.shape;
     const bool off = shape.is_misaligned;
     const Read x(problem.x, off), y(problem.y, off), weight(problem.weight, off), bias(problem.bias, off);
     const Written sum(problem.count(), shape.sum, off ? BytesOf(shape.sum) : 0);
     const Written result(problem.count(), shape.result, off ? BytesOf(shape.result) : 0);
     const Written mean(static_cast<size_t>(shape.rows), kFp32), inverse(static_cast<size_t>(shape.rows), kFp32);
+    const DeviceBytes amax = DeviceBytes::Of(0.0f);
     CudaLayerNorm norm{.rows = shape.rows,
                        .columns = shape.columns,
                        .epsilon = kEpsilon,
@@ -212,10 +216,20 @@ class CudaLayerNormKernelsTest : public CudaTest {
                        .sum = {},
                        .result = result.Place(),
                        .mean = mean.Floats(),
-                       .inverse_deviation = inverse.Floats()};
+                       .inverse_deviation = inverse.Floats(),
+                       .amax = finds_amax ? amax.as<float>() : nullptr};
     norm.sum = problem.y.has_value() ? sum.Place() : LayerNormResult();
     EXPECT_EQ(kernels_->layer_norm->forward(&norm, nullptr), 0);
-    return {sum.Inner(), result.Inner(), mean.Numbers(), inverse.Numbers()};
+    return {sum.Inner(), result.Inner(), mean.Numbers(), inverse.Numbers(), amax.ReadAs<float>()[0]};
+  }
+
+  // The bits of the amax of the stored result, as the FP8 kernels define it.
+  static uint32_t AmaxBits(const Problem& problem, const Forward& found) {
+    uint32_t amax = 0;
+    for (const float number : Widened(found.result, problem.shape.result)) {
+      amax = std::max(amax, MagnitudeBits(number));
+    }
+    return amax;
   }
 
   // Computes the gradient of each operand (x, y, weight, bias) in the format of that operand.
@@ -272,6 +286,7 @@ class CudaLayerNormKernelsTest : public CudaTest {
       of_inverse.push_back(1e-5 * inverse);
     }
     ExpectNear(found.inverse_deviation, expected.inverse_deviation, kFp32, of_inverse, shape.Name() + ", deviation");
+    EXPECT_EQ(std::bit_cast<uint32_t>(found.amax), AmaxBits(problem, found)) << shape.Name() << ", amax";
   }
 
   // Checks the gradients against their definition. Mean and deviation are those that the kernel was given.
@@ -488,9 +503,50 @@ TEST_F(CudaLayerNormKernelsTest, AGradientThatIsNotFiniteReachesItsRowAndItsColu
   }
 }
 
+TEST_F(CudaLayerNormKernelsTest, TheAmaxIsThatOfTheStoredResult_InfinitiesAndNansIncluded) {
+  for (const int64_t columns : {40, 768, 4097}) {
+    for (const Format result : kFormats) {
+      for (const float poison : {0.0f, kInf, std::nanf("")}) {
+        Problem problem({.rows = 5, .columns = columns, .y = kBf16, .result = result});
+        problem.x.numbers[static_cast<size_t>(2 * columns + 3)] = poison;
+        const Forward found = RunForward(problem);
+        EXPECT_EQ(std::bit_cast<uint32_t>(found.amax), AmaxBits(problem, found)) << poison << problem.shape.Name();
+        EXPECT_EQ(std::isfinite(found.amax), std::isfinite(poison)) << problem.shape.Name();
+        problem.weight->numbers[7] = 3e38f;
+        const Forward large = RunForward(problem);
+        EXPECT_EQ(std::bit_cast<uint32_t>(large.amax), AmaxBits(problem, large)) << poison << problem.shape.Name();
+      }
+    }
+  }
+}
+
+// A thread holds zeros behind the end of its row. Normalized, they would be far larger than the numbers of the row.
+TEST_F(CudaLayerNormKernelsTest, TheAmaxIsOfTheRowsNumbersOnly) {
+  for (const int64_t columns : {5, 4097}) {
+    Problem problem({.rows = 3, .columns = columns, .weight = {}, .bias = {}});
+    for (float& number : problem.x.numbers) {
+      number += 1000;
+    }
+    const Forward found = RunForward(problem);
+    EXPECT_EQ(std::bit_cast<uint32_t>(found.amax), AmaxBits(problem, found)) << problem.shape.Name();
+  }
+}
+
+TEST_F(CudaLayerNormKernelsTest, WithoutAnAmax_GivesTheSameBitsInOneLaunch) {
+  for (const int64_t columns : {40, 4097}) {
+    const Problem problem({.rows = 5, .columns = columns, .y = kBf16, .result = kBf16});
+    Forward with, without;
+    EXPECT_LE(RunBackwards([&] { with = RunForward(problem); }), 1);
+    EXPECT_LE(RunBackwards([&] { without = RunForward(problem, /*finds_amax=*/false); }), 1);
+    EXPECT_EQ(with.result, without.result);
+    EXPECT_EQ(with.sum, without.sum);
+    EXPECT_EQ(without.amax, 0);
+  }
+}
+
 TEST_F(CudaLayerNormKernelsTest, NoRowsGiveNoResultsAndGradientsOfZero) {
   const Problem problem({.rows = 0, .columns = 24});
-  RunForward(problem);
+  EXPECT_EQ(RunForward(problem).amax, 0);
   for (const int64_t columns : {24, 4104}) {
     const Backward found = RunBackward(Problem({.rows = 0, .columns = columns}), {});
     EXPECT_EQ(Widened(found.weight, kFp32), std::vector<float>(static_cast<size_t>(columns), 0.0f));

@@ -95,6 +95,7 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
 
   void BeginPasses() override { cells_.Begin(); }
   void EndPasses() override { cells_.End(); }
+  at::Tensor AmaxCell() override { return cells_.Next(); }
 
   Fp8Forms Quantize(const at::Tensor& matrix, const Fp8Order& order) override {
     Fp8Forms forms;
@@ -112,9 +113,11 @@ class CudaFp8Quantizer final : public Fp8Quantizer {
     pass.plain = OutputOf(reads_transpose ? forms.transposed : forms.plain);
     pass.transposed = OutputOf(reads_transpose ? forms.plain : forms.transposed);
     if (order.grain == Fp8Grain::kTensor) {
-      forms.amax = cells_.Next();
+      const bool is_amax_known = order.known_amax.defined();
+      forms.amax = is_amax_known ? order.known_amax : cells_.Next();
       const float* known = order.known_scale.defined() ? order.known_scale.const_data_ptr<float>() : nullptr;
-      Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), CurrentStream(device_)));
+      Check(kernels_.fp8->quantize_tensor(&pass, known, forms.amax.mutable_data_ptr<float>(), is_amax_known,
+                                          CurrentStream(device_)));
     } else if (order.grain == Fp8Grain::kRows) {
       Check(kernels_.fp8->quantize_rows(&pass, CurrentStream(device_)));
     } else {

@@ -71,7 +71,8 @@ Fp8Grain Fp8Layers::GrainOf(Fp8Operand operand) const {
   return operand == Fp8Operand::kWeight ? Fp8Grain::kSquares : Fp8Grain::kRows;
 }
 
-Fp8Forms Fp8Layers::FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums) {
+Fp8Forms Fp8Layers::FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
+                            const at::Tensor& known_amax) {
   Fp8Order order;
   order.grain = GrainOf(operand);
   order.format = FormatOf(operand);
@@ -80,13 +81,14 @@ Fp8Forms Fp8Layers::FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& 
   if (recipe_.scaling == Scaling::kDelayed) {
     order.known_scale = scales_[Index(layer)][Index(operand)];
   }
+  order.known_amax = known_amax;
   return quantizer_->Quantize(matrix, order);
 }
 
-Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
-                                bool records) {
+Fp8Operands Fp8Layers::Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records,
+                                const at::Tensor& known_amax) {
   const at::NoGradGuard no_grad;
-  Fp8Forms forms = FormsOf(layer, operand, matrix, sums);
+  Fp8Forms forms = FormsOf(layer, operand, matrix, sums, known_amax);
   if (records) {
     RecordAmax(layer, operand, forms.amax);
     SampleForms(layer, operand, matrix, sums, forms);
@@ -108,7 +110,7 @@ Fp8Operands Fp8Layers::QuantizeWeight(size_t layer, const at::Tensor& weight, Fp
   };
   if (missing(sums).any()) {
     const Fp8Sums made = missing({sums.over_columns || later.over_columns, sums.over_rows || later.over_rows});
-    Fp8Forms forms = FormsOf(layer, Fp8Operand::kWeight, weight, made);
+    Fp8Forms forms = FormsOf(layer, Fp8Operand::kWeight, weight, made, /*known_amax=*/{});
     kept.plain = made.over_columns ? std::move(forms.plain) : kept.plain;
     kept.transposed = made.over_rows ? std::move(forms.transposed) : kept.transposed;
     kept.amax = std::move(forms.amax);

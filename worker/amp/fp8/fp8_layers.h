@@ -93,13 +93,18 @@ class Fp8Layers : public torch::CustomClassHolder {
   void BeginStep(int64_t step);
 
   // Quantizes an operand of a layer for its products. `records`: whether this is part of a training step, whose
-  // measurements are recorded. REQUIRES: `matrix` is (R, C), fp32 or bf16.
-  Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records);
+  // measurements are recorded. `known_amax`: the amax of the matrix (1, 1), if an earlier op has found it; undefined
+  // otherwise. REQUIRES: `matrix` is (R, C), fp32 or bf16.
+  Fp8Operands Quantize(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, bool records,
+                       const at::Tensor& known_amax = {});
 
   // Quantizes the weight of a layer for its products. `sums`: the dimensions that the next product sums over.
   // `later`: those that other products of the same passes will sum over. If the FP8 weight can be kept until then,
   // the weight is read once for all these products.
   Fp8Operands QuantizeWeight(size_t layer, const at::Tensor& weight, Fp8Sums sums, Fp8Sums later, bool records);
+
+  // Returns a cell for an op that finds the amax of a layer's input (Fp8Quantizer::AmaxCell).
+  at::Tensor AmaxCell() { return quantizer_->AmaxCell(); }
 
   // Multiplies two matrices in FP8 in the way that the device supports (Product in fp8_tensor.h).
   at::Tensor Multiply(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias,
@@ -129,7 +134,8 @@ class Fp8Layers : public torch::CustomClassHolder {
 
   at::ScalarType FormatOf(Fp8Operand operand) const;
   Fp8Grain GrainOf(Fp8Operand operand) const;
-  Fp8Forms FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums);
+  Fp8Forms FormsOf(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums,
+                   const at::Tensor& known_amax);
   void RecordAmax(size_t layer, Fp8Operand operand, const at::Tensor& amax);
   void SampleForms(size_t layer, Fp8Operand operand, const at::Tensor& matrix, Fp8Sums sums, const Fp8Forms& forms);
   void Sample(size_t layer, Fp8Operand operand, const at::Tensor& matrix, const Fp8Matrix& quantized);

@@ -28,6 +28,7 @@ struct Call {
   // Whether a backward pass may compute the input's gradient. Also true if autograd does not record this pass: it may
   // be the first run of a checkpoint segment, and autograd records the segment when it runs again.
   bool passes_gradient = true;
+  at::Tensor input_amax = {};  // (1, 1); undefined if no earlier op has found it.
 };
 
 // Computes input (N, I) times weight (O, I) transposed, plus the bias: (N, O). `in_fp8` is the quantized input; it is
@@ -88,7 +89,7 @@ struct LinearFp8 : Function<LinearFp8> {
                           .over_rows = call.records && call.products.weight_gradient};
     Fp8Operands in_fp8;
     if (sums.any()) {
-      in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kInput, rows, sums, call.records);
+      in_fp8 = call.layers->Quantize(call.layer, Fp8Operand::kInput, rows, sums, call.records, call.input_amax);
     }
     const at::Tensor result = ForwardProduct(call, in_fp8.over_columns, rows, weight, bias);
     if (call.records) {
@@ -169,7 +170,8 @@ void RegisterFp8Linear(executor::OpRegistry& registry, const c10::intrusive_ptr<
                        static_cast<size_t>(stack[3].toInt()),
                        {stack[4].toBool(), stack[5].toBool(), stack[6].toBool()},
                        at::GradMode::is_enabled(),
-                       !at::GradMode::is_enabled() || input.requires_grad()};
+                       !at::GradMode::is_enabled() || input.requires_grad(),
+                       stack.size() > 7 ? stack[7].toTensor() : at::Tensor()};
     at::Tensor result =
         layers->demoted(call.layer) ? at::linear(input, weight, bias) : LinearFp8::apply(input, weight, bias, &call);
     stack = {std::move(result)};

@@ -7,11 +7,12 @@ namespace ampd::amp {
 
 // Registers the linear layer whose products are in FP8:
 //
-//   ampd.linear_fp8(input (*, I), weight (O, I), bias (O) or None, layer, forward, input_gradient, weight_gradient)
-//       -> (*, O)
+//   ampd.linear_fp8(input (*, I), weight (O, I), bias (O) or None, layer, forward, input_gradient, weight_gradient,
+//                   [input_amax (1, 1)]) -> (*, O)
 //
 // `layer` is an index into `layers`. The bools say which of the products are in FP8; the others are in the input's
-// format.
+// format. `input_amax` is the largest magnitude of the input, in fp32, if an earlier op has found it
+// (graph/norm_amaxes.h); the layer then does not search for it. It has no gradient.
 //
 //   forward            input (N, I), weight (O, I)      summed over I
 //   input gradient     gradient (N, O), weight (O, I)   summed over O

@@ -1,6 +1,7 @@
 #include "worker/amp/fp8/fp8_quantizer.h"
 
 #include "ATen/ops/where.h"
+#include "ATen/ops/zeros.h"
 #include "worker/amp/fp8/cuda_fp8_quantizer.h"
 
 namespace ampd::amp {
@@ -21,11 +22,13 @@ class CpuFp8Quantizer final : public Fp8Quantizer {
     }
     const bool one_scale = order.grain == Fp8Grain::kTensor;
     const Fp8Block block = one_scale ? Fp8Block{wide.size(0), wide.size(1)} : Fp8Block{kFp8Block, kFp8Block};
-    const at::Tensor amax = AmaxOf(wide, block);
+    const at::Tensor amax = one_scale && order.known_amax.defined() ? order.known_amax : AmaxOf(wide, block);
     const Fp8Matrix quantized = amp::Quantize(wide, ScaleOf(amax, order), amax, block, order.format);
     return {order.plain ? quantized : Fp8Matrix(), order.transposed ? quantized.Transposed() : Fp8Matrix(),
             one_scale ? amax : at::Tensor()};
   }
+
+  at::Tensor AmaxCell() override { return at::zeros({1, 1}, at::kFloat); }
 
  private:
   at::Tensor ScaleOf(const at::Tensor& amax, const Fp8Order& order) const {

@@ -1,3 +1,4 @@
+#include "worker/kernels/cuda/amax.h"
 #include "worker/kernels/cuda/fp8_kernels.h"
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/tensor_row.h"
@@ -182,25 +183,7 @@ __device__ void StoreBoth(const Numbers& numbers, float scale, const CudaFp8Matr
   StoreTransposed(matrix, place, code_of);
 }
 
-// The largest value among the threads of the block, returned to all of them.
-__device__ uint32_t MaxOverBlock(uint32_t amax) {
-  __shared__ uint32_t of_block;
-  if (threadIdx.x == 0) {
-    of_block = 0;
-  }
-  __syncthreads();
-  atomicMax(&of_block, amax);
-  __syncthreads();
-  return of_block;
-}
-
 __device__ bool IsKnown(const float* known_scale) { return known_scale != nullptr && *known_scale > 0; }
-
-__device__ void Raise(float* amax, uint32_t of_block) {
-  if (threadIdx.x == 0) {
-    atomicMax(reinterpret_cast<uint32_t*>(amax), of_block);
-  }
-}
 
 // Returns the amax (largest magnitude) of this block's chunk. A chunk consists of consecutive numbers and may begin
 // within a row.
@@ -228,21 +211,21 @@ __global__ void __launch_bounds__(kThreads) FindAmax(CudaFp8Matrix matrix, const
   if (IsKnown(known_scale)) {
     return;
   }
-  Raise(amax, MaxOverBlock(matrix.source_format == Format::kFloat32
-                               ? AmaxOfChunk(static_cast<const float*>(matrix.source), matrix)
-                               : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
+  RaiseAmax(amax, MaxOverBlock(matrix.source_format == Format::kFloat32
+                                   ? AmaxOfChunk(static_cast<const float*>(matrix.source), matrix)
+                                   : AmaxOfChunk(static_cast<const uint16_t*>(matrix.source), matrix)));
 }
 
 // Quantizes one tile: with the known scale, or with the one that follows from *amax. With a known scale, this kernel
-// also computes *amax. InvertTensorScale then needs *amax only to see whether all numbers are finite.
+// also finds *amax unless it is known. InvertTensorScale then needs *amax only to see whether all numbers are finite.
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax) {
+    QuantizeTensorTiles(CudaFp8Matrix matrix, const float* known_scale, float* amax, bool is_amax_known) {
   const Place place = PlaceOfThread(matrix);
   const Numbers numbers = LoadNumbers(matrix, place);
   const bool known = IsKnown(known_scale);
   const float scale = known ? *known_scale : Fp8Scale(*amax, matrix.scaling);
-  if (known) {
-    Raise(amax, MaxOverBlock(Amax(numbers)));
+  if (known && !is_amax_known) {
+    RaiseAmax(amax, MaxOverBlock(Amax(numbers)));
   }
   StoreBoth(numbers, scale, matrix, place);
 }
@@ -334,13 +317,14 @@ int64_t NumTiles(const CudaFp8Matrix& matrix) {
   return (matrix.rows + kTile - 1) / kTile * ((matrix.columns + kTile - 1) / kTile);
 }
 
-int QuantizeTensor(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream) {
-  const int64_t num_chunks = NumChunks(matrix->rows * matrix->columns);
+int QuantizeTensor(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, bool is_amax_known,
+                   void* stream) {
+  const int64_t num_chunks = is_amax_known ? 0 : NumChunks(matrix->rows * matrix->columns);
   if (const int error = Launch(FindAmax, num_chunks, stream, *matrix, known_scale, amax); error != cudaSuccess) {
     return error;
   }
   const int64_t num_tiles = NumTiles(*matrix);
-  const int error = Launch(QuantizeTensorTiles, num_tiles, stream, *matrix, known_scale, amax);
+  const int error = Launch(QuantizeTensorTiles, num_tiles, stream, *matrix, known_scale, amax, is_amax_known);
   const float* const found = amax;
   return error == cudaSuccess ? Launch(InvertTensorScale, 1, stream, *matrix, known_scale, found) : error;
 }

@@ -5,8 +5,9 @@
 #include "worker/kernels/fp8_math.h"
 
 // The FP8 part of libampd_cuda.so's plain interface (cuda_kernels.h). It quantizes matrices to FP8. Each matrix is read
-// once, or twice if one scale follows from all its numbers. A matrix product in FP8 multiplies the rows of one operand
-// with the rows of the other, so the transposed matrix may be needed too; it is written in the same pass.
+// once, or twice if its only scale follows from an amax (largest magnitude) that has to be found first. A matrix product
+// in FP8 multiplies the rows of one operand with the rows of the other, so the transposed matrix may be needed too; it is
+// written in the same pass.
 //
 // Codes and scales equal those of the ops in worker/amp/fp8/fp8_tensor.h bit for bit, whatever the order of threads.
 namespace ampd::kernels {
@@ -34,10 +35,13 @@ struct CudaFp8Matrix {
 // If one number is not finite, all numbers that share its scale become NaN.
 struct CudaFp8Kernels {
   // Quantizes with one scale for all numbers; both outputs get the same inverse scale. The scale is *known_scale. If
-  // `known_scale` is null, or the number is not above 0, the scale follows from the largest magnitude instead. Sets
-  // *amax to the largest magnitude. REQUIRES: *amax is 0 before. Three launches. Reads the matrix twice, or once with a
-  // known scale.
-  int (*quantize_tensor)(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream);
+  // `known_scale` is null, or the number is not above 0, the scale follows from the largest magnitude instead.
+  //
+  // If `is_amax_known`, *amax is the largest magnitude, and is only read: two launches, which read the matrix once.
+  // Otherwise sets *amax to the largest magnitude. REQUIRES then: *amax is 0 before. Three launches, which read the
+  // matrix twice, or once with a known scale.
+  int (*quantize_tensor)(const CudaFp8Matrix* matrix, const float* known_scale, float* amax, bool is_amax_known,
+                         void* stream);
 
   // Quantizes with one scale per group of 128 adjacent numbers of an output row; the last group of a row may be
   // shorter. Shapes of inverse_scale, with quotients rounded up: (R, C / 128) for the plain output and (C, R / 128) for

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "worker/kernels/cuda/amax.h"
 #include "worker/kernels/cuda/launch.h"
 #include "worker/kernels/cuda/layer_norm_kernels.h"
 #include "worker/kernels/cuda/layer_norm_partials.h"
@@ -65,14 +66,33 @@ struct Moments {
   float inverse_deviation = 0;
 };
 
-__device__ void StoreNormalized(const CudaLayerNorm& norm, const Moments& moments, const Pack& sum, const Pack& weight,
-                                const Pack& bias, int64_t i, int num) {
+// Returns the amax of the first `num` numbers after rounding to the format.
+__device__ uint32_t AmaxOf(const Pack& pack, Format format, int num) {
+  uint32_t amax = 0;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    amax = max(amax, k < num ? MagnitudeBits(Rounded(pack.values[k], format)) : 0u);
+  }
+  return amax;
+}
+
+// Stores a pack of the result. Returns its amax, or 0 if the amax is not requested.
+__device__ uint32_t StoreNormalized(const CudaLayerNorm& norm, const Moments& moments, const Pack& sum,
+                                    const Pack& weight, const Pack& bias, int64_t i, int num) {
   Pack result = {};
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     result.values[k] = (sum.values[k] - moments.mean) * moments.inverse_deviation * weight.values[k] + bias.values[k];
   }
   StorePack(result, norm.result, norm.columns, i, num);
+  return norm.amax == nullptr ? 0 : AmaxOf(result, norm.result.format, num);
+}
+
+// Raises the norm's amax, if it is requested, to that of each thread. Every thread of the block must call it.
+__device__ void RaiseAmaxIfRequested(const CudaLayerNorm& norm, uint32_t of_thread) {
+  if (norm.amax != nullptr) {
+    RaiseAmax(norm.amax, MaxOverBlock(of_thread));
+  }
 }
 
 __device__ void StoreMoments(const CudaLayerNorm& norm, const Moments& moments, int64_t row) {
@@ -100,7 +120,8 @@ __global__ void __launch_bounds__(kMostThreads) NormalizeRows(CudaLayerNorm norm
   of_row[0] = SquaresOf(sum, moments.mean, num);
   SumOverTeam(of_row, teams.warps);
   moments.inverse_deviation = InverseDeviation(of_row[0], norm);
-  StoreNormalized(norm, moments, sum, Factors(weight, norm.weight), Converted(bias, norm.bias.format), i, num);
+  RaiseAmaxIfRequested(norm, StoreNormalized(norm, moments, sum, Factors(weight, norm.weight),
+                                             Converted(bias, norm.bias.format), i, num));
   if (row < norm.rows && column == 0) {
     StoreMoments(norm, moments, row);
   }
@@ -136,11 +157,13 @@ __global__ void __launch_bounds__(kMostThreads) NormalizeLongRows(CudaLayerNorm 
   });
   SumOverTeam(of_row, kMostWarps);
   moments.inverse_deviation = InverseDeviation(of_row[0], norm);
+  uint32_t amax = 0;
   ForEachPackOfRow(columns, [&](int64_t column, int num) {
     const Pack weight = Factors(LoadBits(norm.weight, columns, column, num), norm.weight);
-    StoreNormalized(norm, moments, LoadPack(sum, columns, first + column, num), weight,
-                    LoadPack(norm.bias, columns, column, num), first + column, num);
+    amax = max(amax, StoreNormalized(norm, moments, LoadPack(sum, columns, first + column, num), weight,
+                                     LoadPack(norm.bias, columns, column, num), first + column, num));
   });
+  RaiseAmaxIfRequested(norm, amax);
   if (threadIdx.x == 0) {
     StoreMoments(norm, moments, row);
   }

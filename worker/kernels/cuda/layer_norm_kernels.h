@@ -40,6 +40,9 @@ struct CudaLayerNorm {
   LayerNormResult result;              // (R, C)
   float* mean = nullptr;               // (R)
   float* inverse_deviation = nullptr;  // (R)
+  // A number to raise to the largest magnitude of the result after rounding, with the bits that the FP8 kernels find
+  // (amax.h). REQUIRES: it is 0 before. Null: not requested.
+  float* amax = nullptr;
 };
 
 // The backward pass of the norm of a sum x + y. `gradient` is the gradient of the norm's result; `sum_gradient` is the

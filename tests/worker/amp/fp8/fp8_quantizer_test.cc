@@ -151,22 +151,22 @@ const kernels::CudaKernels* SpyingKernels() {
     std::string why;
     return kernels::KernelsUnderTest(&why)->fp8;
   }();
-  static const kernels::CudaFp8Kernels spying = {
-      .quantize_tensor =
-          [](const kernels::CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream) {
-            LastSource() = matrix->source;
-            return kernels->quantize_tensor(matrix, known_scale, amax, stream);
-          },
-      .quantize_rows =
-          [](const kernels::CudaFp8Matrix* matrix, void* stream) {
-            LastSource() = matrix->source;
-            return kernels->quantize_rows(matrix, stream);
-          },
-      .quantize_squares =
-          [](const kernels::CudaFp8Matrix* matrix, void* stream) {
-            LastSource() = matrix->source;
-            return kernels->quantize_squares(matrix, stream);
-          }};
+  static const kernels::CudaFp8Kernels spying = [] {
+    kernels::CudaFp8Kernels made;
+    made.quantize_tensor = [](const kernels::CudaFp8Matrix* matrix, auto... others) {
+      LastSource() = matrix->source;
+      return kernels->quantize_tensor(matrix, others...);
+    };
+    made.quantize_rows = [](const kernels::CudaFp8Matrix* matrix, void* stream) {
+      LastSource() = matrix->source;
+      return kernels->quantize_rows(matrix, stream);
+    };
+    made.quantize_squares = [](const kernels::CudaFp8Matrix* matrix, void* stream) {
+      LastSource() = matrix->source;
+      return kernels->quantize_squares(matrix, stream);
+    };
+    return made;
+  }();
   static const kernels::CudaKernels table = [] {
     std::string why;
     kernels::CudaKernels made = *kernels::KernelsUnderTest(&why);
@@ -248,6 +248,43 @@ TEST(Fp8Quantizer, AKnownScaleIsTakenAndTheAmaxTold) {
     ExpectSame(cuda.transposed, cpu.transposed);
     EXPECT_TRUE(at::equal(cuda.amax, cpu.amax));
     EXPECT_EQ(cuda.plain.inverse_scale.item<float>() == 2, known > 0);
+  }
+}
+
+TEST(Fp8Quantizer, AKnownAmaxGivesTheSameBitsWithOneLaunchFewer) {
+  const Quantizers quantizers({});
+  for (const float largest : {3.0F, kInf, std::numeric_limits<float>::quiet_NaN()}) {
+    at::Tensor matrix = Uneven(at::kBFloat16);
+    matrix[150][130] = largest;
+    for (const at::Tensor& known_scale : {at::Tensor(), at::full({1}, 0.0F), at::full({1}, 0.5F)}) {
+      Fp8Order order = {.plain = true, .transposed = true, .known_scale = known_scale};
+      const Fp8Forms cpu = quantizers.cpu->Quantize(matrix, order);
+      Fp8Forms cuda;
+      const int64_t num_launches = kernels::RunBackwards([&] { cuda = quantizers.cuda->Quantize(matrix, order); });
+      order.known_amax = cuda.amax.clone();
+      Fp8Forms cuda_knowing;
+      EXPECT_EQ(kernels::RunBackwards([&] { cuda_knowing = quantizers.cuda->Quantize(matrix, order); }),
+                num_launches - 1);
+      ExpectSame(cuda_knowing.plain, cuda.plain);
+      ExpectSame(cuda_knowing.transposed, cuda.transposed);
+      EXPECT_TRUE(at::equal(cuda_knowing.amax.view(at::kInt), cuda.amax.view(at::kInt)));
+      const Fp8Forms cpu_knowing = quantizers.cpu->Quantize(matrix, order);
+      ExpectSame(cpu_knowing.plain, cpu.plain);
+      ExpectSame(cpu_knowing.transposed, cpu.transposed);
+    }
+  }
+}
+
+// Twice the amax halves the scale, so the matrix itself is not searched for its amax.
+TEST(Fp8Quantizer, AKnownAmaxIsNotLookedForInTheMatrix) {
+  const Quantizers quantizers({});
+  const at::Tensor matrix = at::full({16, 16}, 1.0F);
+  for (Fp8Quantizer* quantizer : {quantizers.cpu.get(), quantizers.cuda.get()}) {
+    const Fp8Order once = {.plain = true, .known_amax = at::full({1, 1}, 1.0F)};
+    const Fp8Order twice = {.plain = true, .known_amax = at::full({1, 1}, 2.0F)};
+    EXPECT_EQ(quantizer->Quantize(matrix, twice).plain.inverse_scale.item<float>(),
+              2 * quantizer->Quantize(matrix, once).plain.inverse_scale.item<float>());
+    EXPECT_EQ(quantizer->Quantize(matrix, twice).amax.item<float>(), 2);
   }
 }
 

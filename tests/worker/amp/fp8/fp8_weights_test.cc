@@ -49,10 +49,11 @@ int64_t NumWeights() {
 const kernels::CudaKernels* CountingKernels() {
   static const kernels::CudaFp8Kernels counting = {
       .quantize_tensor =
-          [](const kernels::CudaFp8Matrix* matrix, const float* known_scale, float* amax, void* stream) {
+          [](const kernels::CudaFp8Matrix* matrix, const float* known_scale, float* amax, bool is_amax_known,
+             void* stream) {
             EXPECT_EQ(*amax, 0);
             Calls().push_back({*matrix, amax});
-            return RecordableKernels()->fp8->quantize_tensor(matrix, known_scale, amax, stream);
+            return RecordableKernels()->fp8->quantize_tensor(matrix, known_scale, amax, is_amax_known, stream);
           },
       .quantize_rows =
           [](const kernels::CudaFp8Matrix* matrix, void* stream) {
