@@ -6,6 +6,24 @@
 #include "graph/op_table.h"
 
 namespace ampd::graph {
+namespace {
+
+// The number of elements of a tensor, as `factor` times the batch size to the power of `num_batches`.
+struct NumElements {
+  int64_t factor = 1;
+  int num_batches = 0;
+};
+
+NumElements ElementsOf(const Shape& shape) {
+  NumElements elements;
+  for (const Dim& dim : shape) {
+    elements.factor *= dim.factor();
+    elements.num_batches += dim.is_batch() ? 1 : 0;
+  }
+  return elements;
+}
+
+}  // namespace
 
 Aliases::Aliases(const Graph& graph) : memory_(static_cast<size_t>(graph.num_values())) {
   std::iota(memory_.begin(), memory_.end(), 0);
@@ -43,6 +61,17 @@ std::vector<bool> StatesOf(const Graph& graph) {
     }
   }
   return is_state;
+}
+
+std::optional<ValueId> ShownWhole(const Graph& graph, const Node& node) {
+  const OpRow* const row = FindOp(node.op);
+  const auto shown = row == nullptr || !row->in_place_of.empty() ? std::nullopt : node.ValueOf(row->views);
+  if (!shown.has_value() || node.outputs.size() != 1) {
+    return std::nullopt;
+  }
+  const NumElements before = ElementsOf(graph.type(*shown).shape);
+  const NumElements after = ElementsOf(graph.type(node.outputs[0]).shape);
+  return after.num_batches == before.num_batches && after.factor >= before.factor ? shown : std::nullopt;
 }
 
 }  // namespace ampd::graph

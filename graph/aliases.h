@@ -30,6 +30,10 @@ std::optional<ValueId> GivenBack(const Node& node);
 // nothing.
 std::optional<ValueId> WrittenBy(const Node& node);
 
+// Returns the argument whose elements all occur unchanged in the result of the node, in any shape; nothing if there is
+// none. The result may have another dtype. For an in-place op, returns nothing.
+std::optional<ValueId> ShownWhole(const Graph& graph, const Node& node);
+
 // Returns, for each value of the graph by its index, whether the value is a parameter or a buffer.
 std::vector<bool> StatesOf(const Graph& graph);
 

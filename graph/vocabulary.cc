@@ -5,38 +5,11 @@
 #include <variant>
 #include <vector>
 
+#include "graph/aliases.h"
 #include "graph/dtype.h"
-#include "graph/op_table.h"
 
 namespace ampd::graph {
 namespace {
-
-// The number of elements of a tensor, as `factor` times the batch size to the power of `num_batches`.
-struct NumElements {
-  int64_t factor = 1;
-  int num_batches = 0;
-};
-
-NumElements ElementsOf(const Shape& shape) {
-  NumElements elements;
-  for (const Dim& dim : shape) {
-    elements.factor *= dim.factor();
-    elements.num_batches += dim.is_batch() ? 1 : 0;
-  }
-  return elements;
-}
-
-// The argument whose elements all occur unchanged in the node's result; nothing if there is none.
-std::optional<ValueId> ShownWhole(const Graph& model, const Node& node) {
-  const OpRow* const row = FindOp(node.op);
-  const auto shown = row == nullptr || !row->in_place_of.empty() ? std::nullopt : node.ValueOf(row->views);
-  if (!shown.has_value() || node.outputs.size() != 1) {
-    return std::nullopt;
-  }
-  const NumElements before = ElementsOf(model.type(*shown).shape);
-  const NumElements after = ElementsOf(model.type(node.outputs[0]).shape);
-  return after.num_batches == before.num_batches && after.factor >= before.factor ? shown : std::nullopt;
-}
 
 // The input, and all values that contain every element of it, unchanged, in another shape.
 std::set<ValueId> WholesOf(const Graph& model, ValueId input) {

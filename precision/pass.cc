@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "graph/norm_amaxes.h"
 #include "graph/passes.h"
 #include "graph/rewriter.h"
 #include "precision/bans.h"
@@ -338,6 +339,9 @@ absl::StatusOr<graph::Graph> ApplyPrecision(const graph::Graph& graph, const Res
   AMPD_ASSIGN_OR_RETURN(graph::Graph converted, PrecisionPass(plain, policy).Run());
   if (policy.fuses_layer_norms) {
     converted = WithFusedNorms(converted);
+  }
+  if (policy.norms_find_amaxes) {
+    converted = graph::WithNormAmaxes(converted);
   }
   if (policy.fuses_linear_cross_entropy) {
     converted = WithLinearCrossEntropies(converted);

@@ -36,7 +36,8 @@ inline constexpr int64_t kManyClasses = 4096;
 //   "ampd.linear_cross_entropy"(input, weight, bias, target, reduction), unless something else reads the logits
 //   (precision/linear_cross_entropy.h).
 // * On a GPU layer norms become "ampd.layer_norm" or "ampd.add_layer_norm", which compute the additions and casts
-//   around them too (precision/fused_norms.h).
+//   around them too (precision/fused_norms.h). If a linear layer in FP8 with one scale per tensor reads the result, the
+//   norm also finds the largest magnitude of the result, and the layer uses it (graph/norm_amaxes.h).
 // * On a GPU the other linear layers with a bias become "ampd.linear"(input, weight, bias) (precision/fused_linears.h).
 //
 // Returns INVALID_ARGUMENT (reason BANNED_OP) for an op that the policy bans below fp32; the errors of

@@ -328,6 +328,8 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.fuses_linear_cross_entropy = FusesLinearCrossEntropy(device);
   resolved.fuses_layer_norms = FusesLayerNorms(device);
   resolved.fuses_linears = FusesLinears(device);
+  resolved.norms_find_amaxes =
+      resolved.fuses_layer_norms && resolved.fp8.has_value() && resolved.fp8->scaling != Fp8Recipe::Scaling::kBlock;
   FillTable(graph, resolved);
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);

@@ -86,6 +86,8 @@ struct ResolvedPolicy {
   bool fuses_linear_cross_entropy = false;  // The result of FusesLinearCrossEntropy for the device.
   bool fuses_layer_norms = false;           // The result of FusesLayerNorms for the device.
   bool fuses_linears = false;               // The result of FusesLinears for the device.
+  // Whether fused layer norms find the amaxes of FP8 layers that have one scale per tensor (graph/norm_amaxes.h).
+  bool norms_find_amaxes = false;
   LossScaleConfig loss_scale;
   std::optional<Fp8Recipe> fp8;
   std::vector<Fp8Layer> fp8_layers;

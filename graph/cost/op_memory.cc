@@ -6,6 +6,7 @@
 #include "graph/cost/op_facts.h"
 #include "graph/fused_batch_norms.h"
 #include "graph/modes.h"
+#include "graph/norm_amaxes.h"
 
 namespace ampd::graph {
 
@@ -24,7 +25,8 @@ void OpMemory::Mark(const Node& node) {
   const bool trained = !RowOf(node)->no_gradient &&
                        std::any_of(uses.begin(), uses.end(), [this](ValueId use) { return IsTrained(use); });
   for (ValueId output : node.outputs) {
-    states_[Index(output)].trained = trained && IsFloatingPoint(graph_.type(output).dtype);
+    states_[Index(output)].trained =
+        trained && IsFloatingPoint(graph_.type(output).dtype) && AmaxFoundBy(node) != output;
     states_[Index(output)].channels_last = IsChannelsLast(node, output);
     if (node.op == "aten.flatten.using_ints" && !ShownBy(node, output).has_value()) {
       states_[Index(uses[0])].flattened_by_copy = true;

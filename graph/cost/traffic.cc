@@ -31,10 +31,11 @@ bool IsProduct(const Node& node) {
 
 class Traffic {
  public:
-  Traffic(const Graph& program, int64_t batch_size, bool has_loss_kernels)
+  Traffic(const Graph& program, int64_t batch_size, bool has_loss_kernels, bool finds_fp8_amaxes)
       : graph_(program),
         ops_(program, batch_size, /*trained=*/"*", /*on_gpu=*/true),
         has_loss_kernels_(has_loss_kernels),
+        finds_fp8_amaxes_(finds_fp8_amaxes),
         has_gradient_(static_cast<size_t>(program.num_values())) {}
 
   StepTraffic Estimate() && {
@@ -85,8 +86,15 @@ class Traffic {
       // The loss head writes its logits and reads them for the loss.
       bytes += kept.value.has_value() ? 0 : kept.inner_bytes * (IsLinearCrossEntropy(node) ? 2 : 1);
     }
+    if (FindsAmaxes(node)) {
+      bytes += ops_.Bytes(*node.ValueOf("weight"));
+      bytes += node.ValueOf("input_amax").has_value() ? 0 : ops_.Bytes(*node.ValueOf("input"));
+    }
     return bytes + (IsBatchNorm(node) ? ops_.Bytes(*node.ValueOf("input")) : 0);
   }
+
+  // Whether the node is an FP8 linear layer that reads each operand whose amax is not known once more, to find it.
+  bool FindsAmaxes(const Node& node) const { return finds_fp8_amaxes_ && node.op == "ampd.linear_fp8"; }
 
   // Bytes of the gradients of the node's results. Results without a gradient do not count.
   int64_t Incoming(const Node& node) {
@@ -135,20 +143,22 @@ class Traffic {
     if (IsBatchNorm(node)) {  // The input and the gradient (or the masked sum of two gradients) are read twice.
       return moved + kept_bytes + incoming + ops_.Bytes(node.outputs[0]) + ops_.Bytes(*node.ValueOf("input"));
     }
-    return moved + kept_bytes + incoming * (IsProduct(node) ? std::max<int64_t>(num_gradients, 1) : 1);
+    const int64_t num_reads = FindsAmaxes(node) ? 2 : IsProduct(node) ? std::max<int64_t>(num_gradients, 1) : 1;
+    return moved + kept_bytes + incoming * num_reads;
   }
 
   const Graph& graph_;
   const OpMemory ops_;
   const bool has_loss_kernels_;
+  const bool finds_fp8_amaxes_;
   std::vector<bool> has_gradient_;  // Indexed by value.
   StepTraffic traffic_;
 };
 
 }  // namespace
 
-StepTraffic EstimateTraffic(const Graph& program, int64_t batch_size, bool has_loss_kernels) {
-  return Traffic(program, batch_size, has_loss_kernels).Estimate();
+StepTraffic EstimateTraffic(const Graph& program, int64_t batch_size, bool has_loss_kernels, bool finds_fp8_amaxes) {
+  return Traffic(program, batch_size, has_loss_kernels, finds_fp8_amaxes).Estimate();
 }
 
 }  // namespace ampd::graph

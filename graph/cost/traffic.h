@@ -26,10 +26,14 @@ struct StepTraffic {
 //     as the gradient of the addend; then it reads this sum once,
 //   * to add a gradient to an earlier gradient of the same value, a kernel reads both and writes the sum,
 //   * "ampd.cross_entropy" over bf16 logits: if `has_loss_kernels`, each pass reads the logits once, and the backward
-//     pass writes their gradient over them; otherwise LibTorch's ops process a part of the rows at a time, in fp32.
+//     pass writes their gradient over them; otherwise LibTorch's ops process a part of the rows at a time, in fp32,
+//   * if `finds_fp8_amaxes`, an FP8 linear layer reads its weight, its input, and the gradient of its result once more,
+//     to find their amaxes (largest magnitudes) before it converts them to FP8. It does not read its input again if
+//     the amax is known (graph/norm_amaxes.h). This holds for FP8 with the scale that follows from the tensor itself.
 //
 // Nodes of a checkpoint segment run twice. REQUIRES: every op is in the op table or one that ApplyPrecision or
 // WithFusedBatchNorms inserts; the program has one output, a scalar loss.
-StepTraffic EstimateTraffic(const Graph& program, int64_t batch_size, bool has_loss_kernels);
+StepTraffic EstimateTraffic(const Graph& program, int64_t batch_size, bool has_loss_kernels,
+                            bool finds_fp8_amaxes = false);
 
 }  // namespace ampd::graph

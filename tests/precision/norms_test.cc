@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "graph/builder/builder.h"
+#include "graph/norm_amaxes.h"
 #include "graph/passes.h"
 #include "graph/print.h"
 #include "models/bert.h"
@@ -37,9 +38,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-Graph Gpt2() {
+Graph Gpt2(int num_layers = 2) {
   v1::Gpt2Spec spec;
-  spec.set_n_layer(2);
+  spec.set_n_layer(num_layers);
   spec.set_n_embd(64);
   spec.set_n_head(2);
   spec.set_vocab_size(128);
@@ -47,9 +48,9 @@ Graph Gpt2() {
   return graph::WithLossHead(models::BuildGpt2(spec, 0).value()).value();
 }
 
-Graph Bert() {
+Graph Bert(int num_layers = 2) {
   v1::BertClassifierSpec spec;
-  spec.set_num_hidden_layers(2);
+  spec.set_num_hidden_layers(num_layers);
   spec.set_hidden_size(64);
   spec.set_num_attention_heads(2);
   spec.set_intermediate_size(128);
@@ -172,6 +173,76 @@ TEST(Norms, OnAGpu_GraphsAreTheGoldenOnes) {
     EXPECT_TRUE(graph.Check().ok()) << preset << graph.Check();
     ExpectGolden(absl::StrCat("tests/precision/golden/gpt2-norms-", preset, ".txt"),
                  WithoutParameters(graph::ToText(graph)));
+  }
+}
+
+// Only the layers of the middle block are in FP8. Two of them read the result of a norm.
+TEST(Norms, OnAGpu_FindTheAmaxesOfTheFp8LayersThatReadThem) {
+  const Graph graph = *Converted(Gpt2(3), "fp8", Gpu(9, 0));
+  EXPECT_TRUE(graph.Check().ok()) << graph.Check();
+  std::string nodes;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(graph::ToText(graph), '\n'))) {
+    if (line.find("layer_norm") != std::string::npos || line.find("linear_fp8") != std::string::npos) {
+      absl::StrAppend(&nodes, line, "\n");
+    }
+  }
+  ExpectGolden("tests/precision/golden/gpt2-norms-fp8.txt", nodes);
+}
+
+// Returns the number of norms that find an amax, and the number of FP8 layers that read one.
+std::pair<int, int> NumAmaxes(const Graph& graph) {
+  std::pair<int, int> num = {0, 0};
+  for (const Node& node : graph.nodes()) {
+    num.first += graph::AmaxFoundBy(node).has_value() ? 1 : 0;
+    num.second += node.ValueOf("input_amax").has_value() ? 1 : 0;
+  }
+  return num;
+}
+
+TEST(Norms, FindAmaxesOnlyOnAGpuForFp8WithOneScalePerTensor) {
+  using Num = std::pair<int, int>;
+  for (const auto& [preset, num] :
+       {std::pair<const char*, Num>("fp8", {2, 2}), {"fp8-delayed", {2, 2}}, {"fp8-block", {0, 0}}, {"bf16", {0, 0}}}) {
+    EXPECT_EQ(NumAmaxes(*Converted(Gpt2(3), preset, Gpu(9, 0))), num) << preset;
+    EXPECT_EQ(NumAmaxes(*Converted(Gpt2(3), preset, Cpu())), Num(0, 0)) << preset;
+  }
+  EXPECT_EQ(NumAmaxes(*Converted(Bert(3), "fp8", Gpu(9, 0))), Num(0, 0))
+      << "an addition reads the fp32 results of the norms, and the FP8 layers read casts of them";
+}
+
+TEST(Norms, FindNoAmaxesForLayersThatDoNotQuantizeTheirInput) {
+  v1::PrecisionPolicy policy = PresetNamed("fp8");
+  v1::ModuleRule& rule = *policy.add_module_rules();
+  rule.set_match("*.c_fc");
+  rule.set_exclude_weight_gradient(true);
+  const Graph model = Gpt2(3);
+  const auto num_with = [&] {
+    return NumAmaxes(*ApplyPrecision(model, *ResolvePolicy(policy, model, Gpu(9, 0), OptimizerKind::kAdam)));
+  };
+  EXPECT_EQ(num_with(), std::pair(2, 2)) << "the forward product quantizes the input";
+  rule.set_exclude_forward(true);
+  EXPECT_EQ(num_with(), std::pair(1, 1));
+}
+
+// The network is a norm, a view of its result, and two FP8 layers that read the view.
+TEST(WithNormAmaxes, LayersThatReadTheWholeResultShareItsAmax) {
+  for (const auto& [start, num] : {std::pair(int64_t{0}, std::pair(1, 2)), {1, {0, 0}}}) {
+    const graph::TensorType bf16 = {Dtype::kBFloat16, {Dim::Batch(), 8, 16}};
+    Graph graph("views");
+    const auto add = [&](std::string op, std::vector<graph::Argument> arguments, graph::Shape shape) {
+      const std::string name = op;
+      return graph.AddNode({.op = std::move(op), .arguments = std::move(arguments), .outputs = {}, .module_path = {}},
+                           name, {Dtype::kBFloat16, std::move(shape)});
+    };
+    ValueId x = add("ampd.layer_norm", {{"input", graph.AddInput("x", bf16)}}, bf16.shape);
+    x = add("aten.slice.Tensor", {{"self", x}, {"dim", int64_t{1}}, {"start", start}}, {Dim::Batch(), 8 - start, 16});
+    x = add("aten.view.default", {{"self", x}}, {Dim::Batch(8 - start), 16});
+    const ValueId weight = graph.AddInput("weight", {Dtype::kBFloat16, {16, 16}});
+    for (const char* const layer : {"first", "second"}) {
+      graph.AddOutput(layer, add("ampd.linear_fp8", {{"input", x}, {"weight", weight}, {"forward", true}},
+                                 {Dim::Batch(8 - start), 16}));
+    }
+    EXPECT_EQ(NumAmaxes(graph::WithNormAmaxes(graph)), num) << start;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "ATen/ops/as_strided.h"
 #include "graph/fused_batch_norms.h"
+#include "graph/norm_amaxes.h"
 #include "graph/op_table.h"
 
 namespace ampd::amp {
@@ -34,7 +35,7 @@ bool IsOneOf(const Node& node, const std::string_view (&ops)[n]) {
   return std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
 }
 
-// The op with two results: the sum of two tensors, and the layer norm of that sum (precision/fused_norms.h).
+// The op whose first two results are the sum of two tensors, and the layer norm of that sum (precision/fused_norms.h).
 constexpr std::string_view kAddNorm = "ampd.add_layer_norm";
 
 // An op whose exact result is zero only where one of its factors is zero. `factors` are the names of the arguments that
@@ -133,8 +134,10 @@ ActivationSampler::ActivationSampler(const graph::Graph& program)
 
 void ActivationSampler::Observe(ValueId value, const at::Tensor& tensor) {
   Facts& facts = facts_[static_cast<size_t>(value.index)];
+  const Node* const node = MakerOf(value);
+  const bool is_amax = node != nullptr && graph::AmaxFoundBy(*node) == value;  // The result itself shows its faults.
   const bool is_known = tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
-  if (!is_known || tensor.numel() == 0) {
+  if (!is_known || is_amax || tensor.numel() == 0) {
     return;
   }
   const at::NoGradGuard no_grad;
@@ -149,7 +152,6 @@ void ActivationSampler::Observe(ValueId value, const at::Tensor& tensor) {
     facts.num_nan += std::isnan(numbers[i]) ? 1 : 0;
   }
   facts.is_meant = facts.num_infinite > 0 && IsMeant(value);
-  const Node* const node = MakerOf(value);
   if (node == nullptr || first_.has_value()) {
     return;
   }

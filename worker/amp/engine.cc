@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/random.h"
@@ -100,14 +101,17 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const graph::Graph& model
   }
   RegisterBatchNorm(engine->programs_->registry, options.device);
   RegisterCrossEntropy(engine->programs_->registry, options.device);
-  RegisterLayerNorm(engine->programs_->registry, options.device);
   RegisterLinear(engine->programs_->registry, options.device);
   RegisterLinearCrossEntropy(engine->programs_->registry, options.device);
   RegisterUpcastMatmul(engine->programs_->registry);
+  std::function<at::Tensor()> amax_cell;
   if (!policy.fp8_layers.empty()) {
-    engine->programs_->fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
-    RegisterFp8Linear(engine->programs_->registry, engine->programs_->fp8);
+    const auto fp8 = c10::make_intrusive<Fp8Layers>(*policy.fp8, policy.fp8_layers, options.device);
+    engine->programs_->fp8 = fp8;
+    RegisterFp8Linear(engine->programs_->registry, fp8);
+    amax_cell = [fp8] { return fp8->AmaxCell(); };
   }
+  RegisterLayerNorm(engine->programs_->registry, options.device, amax_cell);
   AMPD_RETURN_IF_ERROR(engine->MakePhases(model, policy));
   engine->MakeScalars();
   AMPD_RETURN_IF_ERROR(engine->MakePrograms(model, policy));

@@ -9,6 +9,7 @@
 #include "ATen/core/ivalue.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/layer_norm.h"
+#include "ATen/ops/zeros.h"
 #include "c10/util/accumulate.h"
 #include "graph/cost/op_memory.h"
 #include "worker/amp/step/cuda_error.h"
@@ -40,6 +41,7 @@ struct NormOptions : torch::CustomClassHolder {
   double epsilon = 0;
   at::ScalarType sum_dtype = at::kFloat;
   at::ScalarType dtype = at::kFloat;
+  at::Tensor amax;  // (1, 1) fp32, where the kernel stores the amax of the result; undefined: not requested.
 
   int64_t columns() const { return c10::multiply_integers(shape); }
 };
@@ -92,7 +94,8 @@ struct LayerNorm : Function<LayerNorm> {
                                 .sum = ResultOf(sum),
                                 .result = ResultOf(result),
                                 .mean = moments.mutable_data_ptr<float>(),
-                                .inverse_deviation = moments.mutable_data_ptr<float>() + rows};
+                                .inverse_deviation = moments.mutable_data_ptr<float>() + rows,
+                                .amax = options->amax.defined() ? options->amax.mutable_data_ptr<float>() : nullptr};
     const kernels::CudaKernels& kernels = *options->kernels;
     CheckCuda(kernels, kernels.layer_norm->forward(&norm, CurrentStream(x.device())));
     context->set_materialize_grads(false);
@@ -201,40 +204,61 @@ variable_list WithLibTorch(const Operands& in, const NormOptions& options) {
   return in.y.defined() ? variable_list{sum, std::move(result)} : variable_list{std::move(result)};
 }
 
+// The amax of the result of a norm: (1, 1) fp32, without a gradient.
+at::Tensor AmaxOf(const at::Tensor& result) {
+  const at::Tensor amax = result.numel() > 0 ? result.detach().abs().amax() : at::zeros({}, result.options());
+  return amax.to(at::kFloat).reshape({1, 1});
+}
+
 at::Tensor TensorOf(const c10::IValue& value) { return value.isNone() ? at::Tensor() : value.toTensor(); }
+
+// Whether an optional argument is given and true.
+bool IsTrueAt(const std::vector<c10::IValue>& stack, size_t position) {
+  return stack.size() > position && stack[position].toBool();
+}
 
 at::ScalarType DtypeOf(const c10::IValue& value) { return static_cast<at::ScalarType>(value.toInt()); }
 
 }  // namespace
 
-void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device) {
-  const auto compute = [kernels = device.cuda_kernels, device = device.device](
-                           const Operands& in, c10::intrusive_ptr<NormOptions> options) {
+void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device,
+                       const std::function<at::Tensor()>& amax_cell) {
+  const auto compute = [kernels = device.cuda_kernels, device = device.device, amax_cell](
+                           const Operands& in, c10::intrusive_ptr<NormOptions> options, bool finds_amax) {
     options->kernels = kernels;
-    return kernels != nullptr && Suit(in, *options, device)
-               ? LayerNorm::apply(in.x, IfDefined(in.y), IfDefined(in.weight), IfDefined(in.bias), options)
-               : WithLibTorch(in, *options);
+    variable_list results;
+    if (kernels != nullptr && Suit(in, *options, device)) {
+      options->amax = finds_amax ? amax_cell() : at::Tensor();
+      results = LayerNorm::apply(in.x, IfDefined(in.y), IfDefined(in.weight), IfDefined(in.bias), options);
+    } else {
+      results = WithLibTorch(in, *options);
+      options->amax = finds_amax ? AmaxOf(results.back()) : at::Tensor();
+    }
+    if (finds_amax) {
+      results.push_back(options->amax);
+    }
+    return results;
   };
-  // Reads the options from the stack of either op. `shape` is the position of the argument normalized_shape; eps
-  // follows three places later, and dtype is the last argument.
-  const auto options_of = [](const std::vector<c10::IValue>& stack, size_t shape) {
+  // Reads the options from the stack of either op. `shape` and `dtype` are the positions of the arguments
+  // normalized_shape and dtype; eps follows three places after normalized_shape.
+  const auto options_of = [](const std::vector<c10::IValue>& stack, size_t shape, size_t dtype) {
     auto options = c10::make_intrusive<NormOptions>();
     options->shape = stack[shape].toIntVector();
     options->epsilon = stack[shape + 3].toScalar().toDouble();
-    options->dtype = DtypeOf(stack.back());
+    options->dtype = DtypeOf(stack[dtype]);
     return options;
   };
   registry.Register("ampd.layer_norm", [=](std::vector<c10::IValue>& stack) {
     const Operands in = {stack[0].toTensor(), {}, TensorOf(stack[2]), TensorOf(stack[3])};
-    variable_list results = compute(in, options_of(stack, 1));
-    stack = {std::move(results[0])};
+    const variable_list results = compute(in, options_of(stack, 1, 5), IsTrueAt(stack, 6));
+    stack.assign(results.begin(), results.end());
   });
   registry.Register("ampd.add_layer_norm", [=](std::vector<c10::IValue>& stack) {
     const Operands in = {stack[0].toTensor(), stack[1].toTensor(), TensorOf(stack[3]), TensorOf(stack[4])};
-    const auto options = options_of(stack, 2);
+    const auto options = options_of(stack, 2, 7);
     options->sum_dtype = DtypeOf(stack[6]);
-    variable_list results = compute(in, options);
-    stack = {std::move(results[0]), std::move(results[1])};
+    const variable_list results = compute(in, options, IsTrueAt(stack, 8));
+    stack.assign(results.begin(), results.end());
   });
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+
+#include "ATen/core/Tensor.h"
 #include "worker/amp/step/step_kernels.h"
 #include "worker/executor/op_registry.h"
 
@@ -9,15 +12,22 @@ namespace ampd::amp {
 // norm and the cast of its result to `dtype`, and for the second op also the addition before the norm. All dtypes are
 // fp32, bf16 or fp16; the dtypes of the arguments may differ.
 //
-//   ampd.layer_norm(input (..., shape), normalized_shape, weight (shape) or None, bias (shape) or None, eps, dtype)
-//       -> the norm of the input, in `dtype`
-//   ampd.add_layer_norm(self, other, normalized_shape, weight, bias, eps, sum_dtype, dtype)
-//       -> self + other, in `sum_dtype`; the norm of this sum, in `dtype`
+//   ampd.layer_norm(input (..., shape), normalized_shape, weight (shape) or None, bias (shape) or None, eps, dtype,
+//                   [finds_amax])
+//       -> the norm of the input, in `dtype`; [its amax]
+//   ampd.add_layer_norm(self, other, normalized_shape, weight, bias, eps, sum_dtype, dtype, [finds_amax])
+//       -> self + other, in `sum_dtype`; the norm of this sum, in `dtype`; [its amax]
+//
+// If `finds_amax` is given and true, the last result is the amax of the norm (1, 1), in fp32: the largest magnitude
+// after rounding to `dtype`, which an FP8 layer reads (graph/norm_amaxes.h). It has no gradient. The kernels write
+// it into a tensor that `amax_cell` returns: (1, 1) fp32 on the device, 0, and used by nothing else. `amax_cell` may be
+// missing if no op finds an amax.
 //
 // With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch, and so is the backward
 // pass. All numbers are computed in fp32 and rounded once. The kernels are deterministic. The ops save the input, or
 // the sum, and the moments of its rows. If other ops use the sum too, their gradient is added in the same pass.
 // Without kernels, and for empty tensors, the ops consist of LibTorch's ops.
-void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device);
+void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device,
+                       const std::function<at::Tensor()>& amax_cell = {});
 
 }  // namespace ampd::amp

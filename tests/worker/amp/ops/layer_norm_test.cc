@@ -33,7 +33,7 @@ executor::OpRegistry Registry(bool with_kernels) {
   ComputeDevice device;
   device.cuda_kernels = with_kernels ? kernels::KernelsUnderTest(&why) : nullptr;
   executor::OpRegistry registry;
-  RegisterLayerNorm(registry, device);
+  RegisterLayerNorm(registry, device, [] { return at::zeros({1, 1}); });
   return registry;
 }
 
@@ -43,6 +43,7 @@ struct Norm {
   std::vector<int64_t> shape;
   at::ScalarType sum_dtype = at::kFloat;
   at::ScalarType dtype = at::kFloat;
+  bool finds_amax = false;
 };
 
 // Returns the norm with new tensors of the same numbers, which collect gradients.
@@ -56,7 +57,8 @@ Norm Leaves(const Norm& norm) {
 
 c10::IValue OrNone(const at::Tensor& tensor) { return tensor.defined() ? c10::IValue(tensor) : c10::IValue(); }
 
-// Runs the op forward. Returns the norm's result; if the norm has two addends, first their sum and then the result.
+// Runs the op forward. Returns the norm's result. If the norm has two addends, their sum comes first. If the norm finds
+// the amax of the result, the amax comes last.
 Tensors Compute(const Norm& norm, bool with_kernels = true) {
   const bool adds = norm.y.defined();
   std::vector<c10::IValue> stack = {norm.x};
@@ -68,6 +70,9 @@ Tensors Compute(const Norm& norm, bool with_kernels = true) {
     stack.emplace_back(static_cast<int64_t>(norm.sum_dtype));
   }
   stack.emplace_back(static_cast<int64_t>(norm.dtype));
+  if (norm.finds_amax) {
+    stack.emplace_back(true);
+  }
   const executor::OpRegistry registry = Registry(with_kernels);
   (*registry.Find(adds ? "ampd.add_layer_norm" : "ampd.layer_norm"))(stack);
   Tensors results;
@@ -252,6 +257,35 @@ TEST_F(LayerNormTest, LibTorchComputesEmptyTensorsAndWithoutKernels) {
   const Tensors expected = ComputeWide(norm), plain = Compute(norm, /*with_kernels=*/false);
   ExpectClose(plain[0], expected[0], at::kFloat, "sum");
   ExpectClose(plain[1], expected[1], at::kBFloat16, "result");
+}
+
+TEST_F(LayerNormTest, TheAmaxIsAFurtherResultWithoutAGradient) {
+  for (const bool with_kernels : {true, false}) {
+    for (const bool adds : {true, false}) {
+      for (const at::ScalarType dtype : kDtypes) {
+        const auto y = adds ? std::optional(at::kBFloat16) : std::nullopt;
+        const Norm norm = Leaves(RandomNorm({3, 5, 24}, 1, at::kFloat, y, at::kFloat, dtype));
+        Norm finding = Leaves(norm);
+        finding.finds_amax = true;
+        const Tensors plain = Compute(norm, with_kernels), results = Compute(finding, with_kernels);
+        ASSERT_EQ(results.size(), plain.size() + 1);
+        const at::Tensor& amax = results.back();
+        EXPECT_EQ(amax.sizes(), at::IntArrayRef({1, 1}));
+        EXPECT_EQ(amax.scalar_type(), at::kFloat);
+        EXPECT_FALSE(amax.requires_grad());
+        EXPECT_EQ(amax.item<float>(), plain.back().abs().max().item<float>());
+        const at::Tensor gradient = at::randn({3, 5, 24}).to(dtype);
+        plain.back().backward(gradient);
+        results[plain.size() - 1].backward(gradient);
+        EXPECT_TRUE(at::equal(results[plain.size() - 1], plain.back()));
+        EXPECT_TRUE(at::equal(finding.x.grad(), norm.x.grad()));
+        EXPECT_TRUE(at::equal(finding.weight.grad(), norm.weight.grad()));
+      }
+    }
+  }
+  Norm empty = RandomNorm({0, 24}, 1, at::kFloat, std::nullopt, at::kFloat, at::kBFloat16);
+  empty.finds_amax = true;
+  EXPECT_EQ(Compute(empty)[1].item<float>(), 0);
 }
 
 TEST_F(LayerNormTest, WithoutAutogradGivesTheSameBits) {
