@@ -5,9 +5,9 @@
 #include "worker/kernels/fp8_math.h"
 
 // The FP8 part of libampd_cuda.so's plain interface (cuda_kernels.h). It quantizes matrices to FP8. Each matrix is read
-// once, or twice if its only scale follows from an amax (largest magnitude) that has to be found first. A matrix product
-// in FP8 multiplies the rows of one operand with the rows of the other, so the transposed matrix may be needed too; it is
-// written in the same pass.
+// once, or twice if its only scale follows from an amax (largest magnitude) that has to be found first. A matrix
+// product in FP8 multiplies the rows of one operand with the rows of the other, so the transposed matrix may be needed
+// too; it is written in the same pass.
 //
 // Codes and scales equal those of the ops in worker/amp/fp8/fp8_tensor.h bit for bit, whatever the order of threads.
 namespace ampd::kernels {
