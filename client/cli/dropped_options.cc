@@ -33,6 +33,7 @@ constexpr struct {
     {"rm", "-f"},
     {"drain", "--ignore-daemonsets|--delete-emptydir-data|--delete-local-data|--disable-eviction"},
     {"agent|slot", "--drain"},
+    {"srun|salloc", "--pty|--overlap|--overcommit|-O|-i|--immediate|-u|--unbuffered|-l|--label"},
     {"scancel", "-b|--batch|-f|--full|--hurry"},  // Cancelling a job ends all of its processes.
     // ampctl lists the jobs of all users, one line for each.
     {"squeue|sacct|sinfo|sstat|pbsnodes", "-a|--all|--allusers|-X|--allocations|-r|--array"},
@@ -47,7 +48,6 @@ constexpr struct {
     {"wait|events|event|get", "--for"},
     {"can-i|auth", "--list"},
     {"config", "--current"},
-    {"auth|login", "--with-token"},
     {"ps", "-e|-ef|-f"},
     {"taint", "--overwrite"},
     {"apply|create", "--server-side|--force-conflicts"},
@@ -136,7 +136,7 @@ std::vector<Dropped> WithoutEffect(const Words& words, size_t begin, const Answe
   const std::string& command = words[begin - 1];
   const std::string full = answer(words);
   std::vector<Dropped> dropped;
-  for (size_t i = begin; i < words.size() && words[i] != "--"; ++i) {
+  for (size_t i = begin; i < words.size() && words[i] != "--" && !BeginsScript(command, words[i]); ++i) {
     const size_t equals = words[i].find('=');
     const std::string name = words[i].substr(0, equals);
     const bool has_next = equals == std::string::npos && i + 1 < words.size() && !words[i + 1].starts_with("--");

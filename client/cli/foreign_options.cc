@@ -347,6 +347,9 @@ std::string RewrittenOption(const std::string& command, const std::string& optio
       return absl::StrCat("--set labels.", absl::StrReplaceAll(value, {{",", " --set labels."}}));
     }
     const std::string meant = ValueMeant(own, value);
+    if (meant.empty() && !value.empty() && meaning == "--set deadline=%") {
+      return "";  // a date, which is no duration
+    }
     return absl::StrReplaceAll(own, {{"%", NeedsNoQuotes(meant) ? meant : "VALUE"}});
   }
   const std::string path = option.substr(std::min<size_t>(2, option.size()));

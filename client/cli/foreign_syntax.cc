@@ -7,126 +7,20 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
 #include "client/cli/own_words.h"
+#include "client/cli/tables/program_options.h"
 #include "client/cli/things.h"
 
 namespace ampd::client {
 namespace {
 
 using Words = std::vector<std::string>;
-
-// Options of other programs' commands, each with the words that replace it.
-// * `foreign` ends in % if the option has a value. `own` has a % where this value goes.
-// * If `own` is a kind of value (foreign_values.h), ForeignValue converts the value to the words.
-// * If `own` is empty, ampctl has nothing like the option, and the option is left out.
-// An option that means the same in several programs is in foreign_options.cc.
-constexpr struct {
-  const char* command;
-  const char* foreign;
-  const char* own;
-} kOptionsOfPrograms[] = {
-    {"squeue|sacct|sstat|sprio", "-j|--job|--jobs %", "%"},
-    {"squeue|sacct|sstat|sprio", "-l|--long", "-o wide"},
-    {"squeue|sinfo|sprio", "-h|--noheader", "--no-headers"},
-    {"squeue|sinfo", "-i|--iterate %", "--watch --interval %s"},
-    {"squeue", "-n|--name %", "--name %"},
-    {"squeue", "-t|--state|--states %", "--state %"},
-    {"squeue|sacct", "-u|--user|--users %", "--user %"},
-    {"logs", "-n %", "--namespace %"},
-    {"squeue", "-w|--nodelist %", "--worker %"},
-    {"squeue|sacct", "-o|--format %", "FORMAT"},
-    {"squeue", "-S|--sort %", "ORDER"},
-    {"squeue", "-q|--qos|-O|--Format|-L|-R|--partition %", ""},
-    {"squeue|sacct|sprio|sshare|scancel|sbatch|srun|salloc|sreport", "-A|--account %", ""},
-    {"squeue|sprio|scancel|sbatch|srun|salloc", "-p|--partition %", ""},
-    {"get|describe|top|logs|events|wait|list|ls|ps|jobs|pods", "-A", "--all-namespaces"},
-    {"get|list|top", "--sort-by %", "ORDER"},
-    {"get", "--field-selector %", "SELECTOR"},
-    {"wait", "--for %", "CONDITION"},
-    {"workflow", "-f|-F|--field|--raw-field %", "INPUT"},
-    {"login|auth", "--hostname|-h %", "ADDRESS"},
-    {"apply|create|replace", "-n %", "--namespace %"},
-    {"nice|renice", "-n %", "--priority %"},
-    {"tensorboard", "--logdir|--port|--host %", ""},
-    {"sacct", "-n|--noheader", "--no-headers"},
-    {"sacct", "-s|--state %", "--state %"},
-    {"sacct", "-N|--nodelist %", "--worker %"},
-    {"sacct", "-p|--parsable|-P|--parsable2", "-o csv"},
-    {"sacct", "-q|--qos|-g|-r|-W %", ""},
-    {"sinfo", "-N|-l|-Nel|-Nl|-lN|-lNe|--Node|--long", "-o wide"},
-    {"sinfo", "-n|--nodes|-t|--states|-o|--format|-O|--Format|-S|-p|--partition %", ""},
-    {"sprio", "-w|--weights|-n|--norm", ""},
-    {"sprio|sshare", "-o|--format %", ""},
-    {"scancel", "-u|--user|--users %", "--user %"},
-    {"scancel", "-t|--state|--states %", "--state %"},
-    {"squeue|sacct|sinfo|scancel|sbatch|srun|salloc", "-M|--cluster|--clusters %", "--address %"},
-    {"scancel", "-n|--name %", "--name %"},
-    {"scancel", "-w|--nodelist %", "--worker %"},
-    {"scancel", "-s|--signal|-q|--qos %", ""},
-    {"scancel", "-b|--batch|-f|--full|-i|--interactive|--hurry|-v", ""},
-    {"sbatch|srun|salloc", "-W", "--follow"},
-    {"sbatch|srun|salloc", "--parsable", "-q"},
-    {"sbatch|srun|salloc", "-v", ""},
-    {"sbatch|srun|salloc", "-w %", "--nodelist %"},
-    {"sbatch|srun|salloc", "-c %", "--cpus-per-task %"},
-    {"sbatch|srun|salloc", "-G|--gpus-per-node|--gpus-per-task %", "--gpus %"},
-    {"sbatch|srun|salloc", "--mem-per-gpu %", "--mem %"},
-    {"sbatch|srun|salloc", "-o|--output|-e|--error|-i|--input|-D|--chdir|-q|--qos|-L|-m|-n|-N %", ""},
-    {"sbatch|srun|salloc", "--comment|--mail-type|--mail-user|--export|--signal|--tmp|--nice|--mem-per-cpu %", ""},
-    {"sbatch|srun|salloc", "-b|--begin %", "--begin"},
-    {"sbatch|srun|salloc", "-x|--exclude|-C|--constraint %", "--exclude"},
-    {"sbatch|srun|salloc", "-a|--array %", "--array"},
-    {"qsub", "-N %", "--name %"},
-    {"qsub", "-p %", "--priority %"},
-    {"qsub", "-W|-hold_jid %", "-hold_jid"},
-    {"qsub", "-l|-q|-o|-e|-M|-m|-S|-v|-P|-A|-pe|-wd|-j|-k|-r %", ""},
-    {"bsub", "-J %", "--name %"},
-    {"bsub", "-sp %", "--priority %"},
-    {"bsub", "-gpu %", "--gpu"},
-    {"bsub", "-m %", "--worker %"},
-    {"bsub", "-K", "--follow"},
-    {"bsub", "-q|-n|-R|-M|-o|-oo|-e|-eo|-P|-G|-u|-W|-app|-cwd|-env|-g %", ""},
-    {"bjobs", "-l|-w", "-o wide"},
-    {"bjobs", "-J %", "--name %"},
-    {"bjobs", "-m %", "--worker %"},
-    {"bjobs", "-r", "--state running"},
-    {"bjobs", "-p", "--state pending"},
-    {"bjobs", "-s", "--state suspended"},
-    {"bjobs", "-d", "--state done"},
-    {"bjobs", "-q|-o|-P|-G|-g %", ""},
-    {"bkill|bstop|bresume|bpeek", "-J %", "--name %"},
-    {"bkill|bstop|bresume", "-q|-m|-g|-s %", ""},
-    {"bwait", "-w|-t %", ""},
-    {"pbsnodes", "-o %", "--offline %"},
-    {"pbsnodes", "-r|-c %", "--clear %"},
-    {"experiments", "-n|--experiment-name %", "--name %"},
-    {"cancel", "-a", "--all"},
-    {"qmod", "-s|-sj %", "--suspend %"},
-    {"qmod", "-us|-usj %", "--unsuspend %"},
-    {"qmod", "-d %", "--disable %"},
-    {"qmod", "-e %", "--enable %"},
-    {"qstat|qacct", "-j %", "%"},
-    {"qdel|qrerun", "-W %", ""},
-    {"pbsnodes", "-a|-l|-v", ""},
-    {"run", "-L %", "--limit %"},
-    {"run", "-w|--workflow %", "--name %"},
-    {"run", "-s %", "--status %"},
-    {"run", "-j|--job %", "%"},
-    {"run", "--json %", "-o json"},
-    {"run", "-b|--branch|-c|--commit|-e|--event|-q|--jq|-D|--dir|-n|-p|--pattern %", ""},
-    {"config", "--server %", "%"},
-    {"event|events", "--for %", "%"},
-    {"node", "--availability %", "--availability"},
-    {"completion", "-s|--shell %", "%"},
-    {"kustomize|apply", "-k|--kustomize %", "-k"},
-    {"top|get|describe|delete|exec|attach|logs", "-c|--container %", ""},
-    {"debug|run", "--image|--target|--overrides %", "--image"},
-};
 
 // Commands of other programs that list jobs, but by default only some of them. `unless`: the options with which the
 // command lists others too; empty: there are none. `own`: the option of ampctl that lists the same jobs as the command
@@ -184,6 +78,11 @@ bool IsTypeAndName(const std::string& word) {
   return !thing.empty() && slash + 1 < word.size() && !(may_be_folder && LooksLikeFile(word.substr(slash + 1)));
 }
 
+// Keys of `scontrol update`, each with the option of sbatch that sets the same.
+constexpr std::pair<std::string_view, std::string_view> kOptionsOfKeys[] = {
+    {"timelimit", "--time"},    {"jobname", "--job-name"},      {"nodelist|reqnodelist", "--nodelist"},
+    {"minmemorynode", "--mem"}, {"gres|trespernode", "--gres"}, {"cpuspertask|numcpus|mincpusnode", "--cpus-per-task"}};
+
 // Rewrites Slurm's KEY=VALUE as the tables of foreign words spell it, and appends the result to `words`: an option
 // (--priority 10), a thing and its name (job 5), or a name alone. If the tables have no spelling for it, it is dropped
 // in a command of scontrol or sacctmgr, and appended unchanged in a command of another program.
@@ -191,14 +90,25 @@ void AddAssigned(const std::string& word, Words* words) {
   const std::pair<std::string, std::string> assigned = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const std::string key = absl::AsciiStrToLower(assigned.first);
   const std::string& command = words->empty() ? word : words->front();
+  const auto option = std::find_if(std::begin(kOptionsOfKeys), std::end(kOptionsOfKeys),
+                                   [&](const auto& row) { return IsOneOf(key, row.first); });
   if (key == "priority") {
     words->insert(words->end(), {"--priority", assigned.second});
+  } else if (command == "scontrol" && key == "nice") {
+    words->push_back("--nice=" + assigned.second);  // The value is no priority: a higher one lets others go first.
+  } else if (command == "scontrol" && option != std::end(kOptionsOfKeys)) {
+    words->insert(words->end(), {std::string(option->second), assigned.second});
   } else if (command == "scontrol" && key == "state") {
     words->push_back("--state=" + absl::AsciiStrToUpper(assigned.second));
   } else if (command == "scontrol" && IsThing(key)) {
+    if (std::any_of(words->begin(), words->end(), IsThing)) {
+      return;  // the partition in `update JobId=5 Partition=gpu`
+    }
     const Words names = absl::StrSplit(assigned.second, ',', absl::SkipEmpty());
-    words->push_back(key);
-    words->insert(words->end(), names.begin(), names.end());
+    const auto begin_of_options =
+        std::find_if(words->begin(), words->end(), [](const std::string& before) { return before.starts_with("--"); });
+    const auto thing = words->insert(begin_of_options, key);
+    words->insert(thing + 1, names.begin(), names.end());
   } else if (command == "scontrol" || command == "sacctmgr") {
     if (key == "username" || key == "name" || key == "names" || (key == "user" && words->size() > 2)) {
       words->push_back(assigned.second);
@@ -210,14 +120,18 @@ void AddAssigned(const std::string& word, Words* words) {
 
 // If the table has the option `words[at]` of another program, appends the words that replace it to `result`. Returns
 // how many of `words` the option consists of: 2 if its value is the next word, otherwise 1. Returns 0 if the table does
-// not have the option.
-size_t AddOption(const Words& words, size_t at, const std::string& command, Words* result) {
+// not have the option. `words[num_programs]` is the command.
+size_t AddOption(const Words& words, size_t at, size_t num_programs, Words* result) {
+  const std::string& command = words[num_programs];
+  const std::string with_next =
+      num_programs + 1 < words.size() ? absl::StrCat(command, " ", words[num_programs + 1]) : command;
   const size_t equals = words[at].find('=');
   const std::string name = words[at].substr(0, equals);
-  for (const auto& [of_command, foreign, own] : kOptionsOfPrograms) {
+  for (const auto& [of_command, foreign, own] : ProgramOptions()) {
     const std::string_view text = foreign;
     const bool has_value = text.ends_with(" %");
-    if (!IsOneOf(command, of_command) || !IsOneOf(name, text.substr(0, text.find(' ')))) {
+    const bool is_command = IsOneOf(command, of_command) || IsOneOf(with_next, of_command);
+    if (!is_command || !IsOneOf(name, text.substr(0, text.find(' ')))) {
       continue;
     }
     const bool is_next = has_value && equals == std::string::npos && at + 1 < words.size();
@@ -229,7 +143,7 @@ size_t AddOption(const Words& words, size_t at, const std::string& command, Word
     if (command == "logs" && name == "-n" && std::all_of(value.begin(), value.end(), absl::ascii_isdigit)) {
       continue;  // In `docker logs -n 5`, the value is a number of lines; kubectl's -n names a namespace.
     }
-    const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT|ADDRESS");
+    const bool is_kind = IsOneOf(own, "FORMAT|ORDER|SELECTOR|CONDITION|INPUT|ADDRESS|SERVER|WORKFLOW");
     const std::string meant = is_kind ? ForeignValue(own, value) : own;
     for (const absl::string_view part : absl::StrSplit(meant, ' ', absl::SkipEmpty())) {
       const bool is_list = std::string_view(own) == "%" && HasIdsWithCommas(command);
@@ -283,7 +197,9 @@ void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words)
   auto end = first;
   while (end != words->end() && end->starts_with('-') && *end != "--") {
     const bool is_last = end + 1 == words->end();
-    const bool takes_value = TakesNextWord(*end) || (*end == "-f" && !is_last && LooksLikeFile(end[1])) ||
+    const bool is_file = *end == "-f" && !is_last && (LooksLikeFile(end[1]) || end[1] == "." || end[1] == "..");
+    const bool is_flag = !is_last && end[1].starts_with("--");
+    const bool takes_value = (TakesNextWord(*end) && !is_flag) || is_file ||
                              (!absl::StrContains(*end, "=") && TakesValueInAmpctl(root, *end));
     end += !is_last && takes_value ? 2 : 1;
   }
@@ -305,8 +221,13 @@ bool LooksLikeJobFile(const std::string& word) { return word.ends_with(".yaml") 
 
 bool LooksLikeScript(const std::string& word) {
   const size_t dot = word.rfind('.');
-  return IsOneOf(word, "python|python3|bash|sh|torchrun|accelerate|deepspeed|mpirun") ||
+  const bool is_program = word.starts_with("./") && dot == 0 && !word.ends_with('/');  // ./train
+  return is_program || IsOneOf(word, "python|python3|bash|sh|torchrun|accelerate|deepspeed|mpirun") ||
          (dot != std::string::npos && IsOneOf(word.substr(dot), ".sh|.py|.bash|.sbatch|.slurm|.pbs|.lsf|.job"));
+}
+
+bool BeginsScript(const std::string& command, const std::string& word) {
+  return IsOneOf(command, "sbatch|srun|salloc") && LooksLikeScript(word);
 }
 
 bool IsProgram(const std::string& word) {
@@ -327,6 +248,7 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
   typed = command == "cp" && num_programs == 0 ? OfCopy(typed) : typed;
   Words result;
   std::string thing;  // the type of the first TYPE/NAME
+  bool has_tag = false;
   for (size_t i = 0; i < typed.size(); ++i) {
     const std::string& word = typed[i];
     if (word == "--") {
@@ -340,10 +262,16 @@ std::vector<std::string> InOwnSyntax(const CLI::App& root, const std::vector<std
     if (command == "scontrol" && word == "ASAP") {
       continue;  // `scontrol reboot ASAP w1`
     }
+    const bool is_second = result.size() == num_programs + 2 && !word.starts_with('-');
+    if (command == "release" && is_second && !has_tag &&
+        IsOneOf(result.back(), "create|upload|download|view|delete|edit")) {
+      has_tag = true;
+      continue;  // the tag in `release upload TAG FILE`
+    }
     if (command == "brestart" && i + 2 == typed.size() && i > num_programs && !word.starts_with('-')) {
       continue;  // the folder in `brestart FOLDER 5`
     }
-    if (const size_t num_read = word.starts_with('-') ? AddOption(typed, i, command, &result) : 0; num_read > 0) {
+    if (const size_t num_read = word.starts_with('-') ? AddOption(typed, i, num_programs, &result) : 0; num_read > 0) {
       i += num_read - 1;
     } else if (HasFormatsOfKubectl(command) && word.starts_with("-o") && word.size() > 2 && word[2] != '=') {
       result.insert(result.end(), {"-o", word.substr(2)});  // -oyaml

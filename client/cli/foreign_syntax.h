@@ -21,6 +21,9 @@ bool LooksLikeJobFile(const std::string& word);
 // Whether the word is a program or a script, such as train.py, which ampd does not run.
 bool LooksLikeScript(const std::string& word);
 
+// Whether `word` is the script that Slurm's `command` runs. The words behind it are options of the script.
+bool BeginsScript(const std::string& command, const std::string& word);
+
 // Whether the word is the name of another program, so that the next words are that program's own: `kubectl` in `ampctl
 // kubectl get pods`.
 bool IsProgram(const std::string& word);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_words.h"
 
 namespace ampd::client {
@@ -44,6 +45,10 @@ std::string OfSelector(const std::string& value) {
     const size_t equals = term.find('=');
     const std::string key = term.substr(0, equals);
     const std::string meant = equals == std::string::npos ? "" : term.substr(term.find_last_of('=') + 1);
+    if (key == "involvedObject.name" || key == "regarding.name") {
+      words.push_back(meant);  // The events are those of this job.
+      continue;
+    }
     const char* const option = key == "status.phase"    ? "--state"
                                : key == "spec.nodeName" ? "--worker"
                                : key == "metadata.name" ? "--name"
@@ -122,8 +127,20 @@ std::string ForeignValue(std::string_view kind, const std::string& value) {
   if (kind == kServerAddress) {
     return AsAddress(value);
   }
+  if (kind == kServer) {
+    return "--address " + AsAddress(value);
+  }
+  if (kind == kWorkflow) {
+    return LooksLikeJobFile(value) ? "" : "--name " + value;
+  }
   if (kind == kInput) {
-    return absl::StrContains(value.substr(0, value.find('=')), ".") ? "--set " + value : "--" + value;
+    const std::string key = value.substr(0, value.find('='));
+    const bool is_option =
+        key == "name" || !RewrittenOption("job submit", "--" + key, value.substr(key.size() + 1)).empty();
+    if (IsOneOf(key, "lr|learning_rate|learning-rate")) {
+      return absl::StrCat("--set optimizer.OPTIMIZER.learning_rate", value.substr(key.size()));
+    }
+    return is_option ? "--" + value : "--set " + value;
   }
   const std::string state = kind == kStateToWaitFor ? StateToWaitFor(value) : "";
   return state.empty() ? "" : "--for " + state;

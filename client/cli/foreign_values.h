@@ -13,6 +13,8 @@ inline constexpr std::string_view kFieldSelector = "SELECTOR";    // status.phas
 inline constexpr std::string_view kInput = "INPUT";               // GitHub, for a workflow: epochs=2
 inline constexpr std::string_view kStateToWaitFor = "CONDITION";  // condition=Ready
 inline constexpr std::string_view kServerAddress = "ADDRESS";     // lab:7070, or https://lab
+inline constexpr std::string_view kServer = "SERVER";             // a host, for a command that asks its server
+inline constexpr std::string_view kWorkflow = "WORKFLOW";         // GitHub: the name of a workflow, or its file
 
 // The option of `ampctl job list` that lists the jobs that have not ended.
 inline constexpr char kFilterNotEnded[] = "--filter 'state!=succeeded AND state!=failed AND state!=cancelled'";

@@ -21,6 +21,7 @@
 #include "client/cli/own_words.h"
 #include "client/cli/safe_answers.h"
 #include "client/cli/several_jobs.h"
+#include "client/cli/shell_lines.h"
 #include "client/cli/things.h"
 #include "client/cli/typed_options.h"
 
@@ -46,7 +47,14 @@ struct Advice {
 std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
                    const Words& rest) {
   const std::string several = CallsForSeveralJobs(root, command, text, rest);
-  return several.empty() ? intro + WithOwnWords(command, text, rest) : several;
+  return several.empty() ? intro + InShell(WithOwnWords(command, text, rest), rest) : several;
+}
+
+// Returns the sentence with the user's names in place of OLD and NEW.
+std::string WithBothNames(const std::string& sentence, const Words& names) {
+  return names.size() < 2
+             ? sentence
+             : absl::StrReplaceAll(sentence, {{" OLD", " " + names[0]}, {" NEW ", absl::StrCat(" ", names[1], " ")}});
 }
 
 // Looks the typed words up in `table`, and returns what to type instead. If several entries have the same words, the
@@ -70,7 +78,7 @@ Advice FromTable(const CLI::App& root, const Words& typed, size_t num_in_group,
       continue;
     }
     const std::string text = *word.command == '\0'
-                                 ? word.purpose
+                                 ? WithBothNames(word.purpose, names)
                                  : Advise(root, absl::StrCat("to ", word.purpose, ": "), command, word.command, rest);
     advice = {words == word.words ? absl::StrCat(advice.text, "; ", text) : text, entry.fixed.size()};
     words = word.words;
@@ -252,7 +260,7 @@ Words RepeatedBy(const CLI::App& root, const Words& words) {
 // as squeue in `ampctl job squeue`.
 std::string OfVerbForJobs(const CLI::App& root, const Words& typed) {
   const std::string advice = FromTable(root, typed, 0).text;
-  return absl::StrContains(advice, ": ampctl job ") ? advice : "";
+  return absl::StrContains(advice, ": ampctl job ") || absl::StrContains(advice, ": for ") ? advice : "";
 }
 
 // Returns the advice on a job's name in front of the verb, such as `job mlp logs`. `known` holds names of commands: a
@@ -354,7 +362,8 @@ std::string ForeignWordAdvice(const CLI::App& root, const std::string& group, co
   }
   const auto answer = [&](const Words& some) { return InServerAndTenant(root, AdviceOn(root, group, some), some); };
   const std::string advice = answer(words);
-  const bool has_command = absl::StrContains(advice, ": ampctl ") && !absl::EndsWith(advice, ": ampctl init");
+  const bool has_call = absl::StrContains(advice, ": ampctl ") || absl::StrContains(advice, ": for ");
+  const bool has_command = has_call && !absl::EndsWith(advice, ": ampctl init");
   return has_command ? WithOptionsLeftOut(root, advice, words, answer) : advice;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_values.h"
+#include "client/cli/foreign_words.h"
 
 namespace ampd::client {
 namespace {
@@ -31,6 +32,15 @@ constexpr char kAboutRetries[] =
     "the field max_retries says how often a failed job is tried again (--set max_retries=N)";
 constexpr char kAboutArrays[] = "ampd has no job arrays";
 constexpr char kAboutSources[] = "ampd knows no branches, commits or triggers";
+constexpr char kAboutContainers[] = "a job has one program, the trainer, and no containers";
+constexpr char kAboutPaths[] =
+    "a job has no file system of its own; to download a file, give its name in the list, and then the file to write";
+constexpr char kAboutTarget[] = "a job has no file system of its own";
+constexpr char kAboutDeadline[] = "the field deadline takes a duration: --set deadline=2h";
+constexpr char kAboutFields[] = "the fields of a job are set when it is submitted: --set PATH=VALUE";
+constexpr char kApiOptions[] =
+    "-X|--method|-f|-F|--field|--raw-field|-H|--header|--input|-q|--jq|-t|--template|--cache|--paginate|--slurp|-i|"
+    "--include|--hostname";
 constexpr char kAboutReasons[] = "ampd stores no reason why a worker is drained";
 
 bool IsTemplate(const std::string& value) {
@@ -41,17 +51,101 @@ bool IsTemplate(const std::string& value) {
 bool IsQuery(const std::string& value) { return value.starts_with('.') || value.starts_with('['); }
 bool IsOtherFormat(const std::string& value) { return !value.empty() && ForeignValue(kListFormat, value).empty(); }
 bool IsOtherOrder(const std::string& value) { return !value.empty() && ForeignValue(kListOrder, value).empty(); }
+bool IsNoTimeLimit(const std::string& value) { return RewrittenOption("job submit", "--time", value).empty(); }
 bool IsOtherSelector(const std::string& value) { return ForeignValue(kFieldSelector, value).empty(); }
+
+// When OptionsLeftOut names the option of a row.
+enum class When {
+  kAlways,     // even if the advice depends on the option: the advice may keep only a part of what it asks for
+  kIfDropped,  // only if the option has no effect on the advice
+};
 
 // Options of other programs that have no equivalent in ampctl. `command` is the first word of a command, or its first
 // two words: "run|run list". An option without a dash stands for Slurm's KEY=VALUE. A row holds for all values of the
-// options, or only for those that `applies` accepts.
+// options, or only for those that `applies` accepts. If several rows fit an option, the first one is used.
 constexpr struct {
   const char* command = "";
   const char* options = "";
   const char* text = "";
   bool (*applies)(const std::string& value) = nullptr;
+  When when = When::kAlways;
 } kLeftOut[] = {
+    {"get events|get event|get ev|events|event", "--sort-by", "ampctl job events prints them in the order of time"},
+    {"get events|get event|get ev|events|event", "--field-selector", "ampctl job events prints all events of one job",
+     IsOtherSelector},
+    {"get nodes|get node|get no|describe nodes|describe node|describe no",
+     "-l|--selector|--show-labels|-L|--label-columns", "workers have no labels"},
+    {"get", "--show-labels|-L|--label-columns", "-o json has the labels of each job"},
+    {"logs|exec|attach|top|describe|get|debug|cp|port-forward", "-c|--container|--containers", kAboutContainers},
+    {"drain", "--grace-period", "a job that moves writes a checkpoint, however long that takes"},
+    {"drain", "--timeout|--skip-wait-for-delete-timeout", "ampctl worker drain does not wait for the jobs"},
+    {"delete", "-f|--filename", "a job is named by its ID, or by the name that its file has in the field name"},
+    {"delete", "--ignore-not-found", "an ID that does not exist is an error"},
+    {"delete", "--timeout|--propagation-policy", "ampctl cancels and deletes without waiting"},
+    {"patch", "-p|--patch|--type|--patch-file", kAboutFields},
+    {"explain", "--recursive|--api-version", "docs/job-file.md describes all fields"},
+    {"debug", "--image|--target|--copy-to|--profile", kAboutContainers},
+    {"run view", "-a|--attempt",
+     "ampctl job events ID lists all runs of a job, and job logs --attempt N reads their logs"},
+    {"run watch", "-i|--interval|--compact", "ampctl job watch shows each change at once"},
+    {"run rerun", "-d|--debug", "ampctl has no verbose output"},
+    {"run list", "-w|--workflow", "a list has a filter for the names of jobs (--filter name=NAME), not for their files",
+     LooksLikeJobFile},
+    {"auth login|login", "--with-token", "ampctl login reads the token from stdin in any case"},
+    {"login|refresh|auth login|auth refresh",
+     "-w|--web|-p|--git-protocol|-s|--scopes|-c|--clipboard|--skip-ssh-key|--insecure-storage",
+     "ampctl login asks only for a token, which has the roles with which it was made"},
+    {"status|auth status", "-t|--show-token", "ampctl auth token create shows a token's text, and only once", nullptr,
+     When::kIfDropped},
+    {"switch|logout|auth switch|auth logout", "-u|--user", "a named server has one token"},
+    {"status|auth status", "--active", "ampctl auth whoami asks one server", nullptr, When::kIfDropped},
+    {"release list|release ls", "-L|--limit|--exclude-drafts|--exclude-pre-releases|-O|--order",
+     "ampctl artifact list prints all files"},
+    {"release create|release upload",
+     "-t|--title|-n|--notes|-F|--notes-file|--target|-d|--draft|-p|--prerelease|--generate-notes|--latest|--clobber",
+     "a file on the server has no notes and no versions"},
+    {"release download", "-p|--pattern|-D|--dir|-O|--output|-A|--archive|--clobber|--skip-existing",
+     "ampctl artifact download takes one name, and then the file to write"},
+    {"api", kApiOptions, "ampctl has no command for calls of your own to the server"},
+    {"cache", "-a|--all|-L|--limit|-k|--key|-r|--ref|-S|--sort|-O|--order", "there is no cache"},
+    {"variable|variables", "-b|--body|-e|--env|-r|--repos|-o|--org|-f|--env-file",
+     "the value of a field stands in --set PATH=VALUE"},
+    {"sacct", "-r|--partition", kAboutQueue},
+    {"sacct", "-b|--brief|-e|--helpformat", kAboutColumns},
+    {"sacct", "-p|--parsable|-P|--parsable2", "ampctl job show prints no CSV; -o json has everything", nullptr,
+     When::kIfDropped},
+    {"sacct", "--units|--noconvert", "sizes have the unit that fits them; in -o json they are bytes"},
+    {"sacct", "-D|--duplicates", "a job keeps its id in all its runs; ampctl job events ID lists them"},
+    {"squeue", "-s|--steps|--step", "a job has no job steps; ampctl job points ID prints its training steps"},
+    {"sinfo", "-s|--summarize|-e|--exact", "ampctl prints one line for each worker"},
+    {"sprio", "-w|--weights|-n|--norm|--factors", "a job's priority is one number"},
+    {"sprio", "-S|--sort", kAboutOrder},
+    {"sstat", "-o|--format|-p|--parsable|-P|--parsable2|-n|--noheader", kAboutColumns},
+    {"sbatch|srun|salloc", "-x|--exclude",
+     "workers can't be excluded; to name the worker on which the job runs: --set resources.worker=NAME"},
+    {"sbatch|srun|salloc", "-C|--constraint",
+     "workers have no features; a job can name a kind of device (--set resources.kind=GPU) or a worker (--set "
+     "resources.worker=NAME)"},
+    {"sbatch|srun|salloc", "--reservation",
+     "workers can't be reserved; jobs with a higher priority start first (--set priority=N)"},
+    {"sbatch|srun|salloc", "--deadline", kAboutDeadline, nullptr, When::kIfDropped},
+    {"sbatch|srun|salloc", "-b|--begin", "a job starts as soon as a worker is free", nullptr, When::kIfDropped},
+    {"sbatch|srun|salloc|qsub", "-a|--array", kAboutArrays, nullptr, When::kIfDropped},
+    {"sbatch|srun|salloc", "-W|--wait", "to wait for the job: ampctl job wait ID", nullptr, When::kIfDropped},
+    {"scontrol", "partition|qos|reservation", kAboutQueue, nullptr, When::kIfDropped},
+    {"sacctmgr", "user|users|account|accounts|cluster|clusters|partition|format",
+     "ampctl auth token list prints all tokens", nullptr, When::kIfDropped},
+    {"scontrol", "account", kAboutAccounts, nullptr, When::kIfDropped},
+    {"scontrol", "numnodes|numtasks|ntaskspernode", kAboutOneDevice, nullptr, When::kIfDropped},
+    {"scontrol", "comment|admincomment", "a text about the job can be a label (--set labels.KEY=VALUE)", nullptr,
+     When::kIfDropped},
+    {"scontrol", "dependency", "a job can't wait for another; in a script: ampctl job wait ID", nullptr,
+     When::kIfDropped},
+    {"scontrol", "starttime|eligibletime", "a job starts as soon as a worker is free", nullptr, When::kIfDropped},
+    {"scontrol", "timelimit", kAboutDeadline, IsNoTimeLimit},
+    {"scontrol", "nice", "in ampd, jobs with a higher priority start first, and a priority may be negative"},
+    {"scontrol", "timelimit|jobname|nodelist|reqnodelist|minmemorynode|gres|cpuspertask|numcpus", kAboutFields, nullptr,
+     When::kIfDropped},
     {"squeue|sinfo|sprio|scancel|sbatch|srun|salloc", "-p|--partition", kAboutQueue},
     {"squeue|sacct|scancel", "-q|--qos", kAboutQueue},
     {"sbatch|srun|salloc", "-q|--qos", kAboutPriority},
@@ -72,7 +166,7 @@ constexpr struct {
     {"sbatch|srun|salloc", "-G|--gpus|--gres|--gpus-per-node|--gpus-per-task", kAboutOneDevice, IsMoreThanOne},
     {"sbatch|srun|salloc", "--nice", kAboutPriority},
     {"sbatch|srun|salloc", "--mail-type|--mail-user", kAboutMail},
-    {"sbatch|srun|salloc", "-o|--output|-e|--error", kAboutOutput},
+    {"sbatch|srun|salloc", "-o|--output|-e|--error|--open-mode", kAboutOutput},
     {"sbatch|srun|salloc", "-i|--input|-D|--chdir", "a job file names the data that the job reads"},
     {"sbatch|srun|salloc", "--export|--export-file", kAboutVariables},
     {"sbatch|srun|salloc", "--requeue|--no-requeue", kAboutRetries},
@@ -91,6 +185,8 @@ constexpr struct {
     {"qsub", "-A|-P", kAboutAccounts},
     {"bsub|bjobs", "-P|-G", kAboutAccounts},
     {"get|describe|list|top", "-o|--output", kAboutTemplates, IsTemplate},
+    {"get|describe|list|top|logs|events|wait|apply|create", "-o|--output",
+     "the command has other formats, which its --help names", nullptr, When::kIfDropped},
     {"get|list|run", "--template|--jq", kAboutTemplates},
     {"run", "-q", kAboutTemplates, IsQuery},
     {"run list", "--created", kAboutTimes},
@@ -147,20 +243,31 @@ std::string OptionsLeftOut(const std::vector<std::string>& words, const std::vec
   const std::string& command = words[num_programs];
   const std::string with_next =
       num_programs + 1 < words.size() ? absl::StrCat(command, " ", words[num_programs + 1]) : command;
+  const bool is_download =
+      command == "cp" && num_programs + 2 < words.size() && absl::StrContains(words[num_programs + 1], ":");
   std::vector<LeftOut> left_out;
-  for (size_t i = num_programs + 1; i < words.size() && words[i] != "--"; ++i) {
+  for (size_t i = num_programs + 1; i < words.size() && words[i] != "--" && !BeginsScript(command, words[i]); ++i) {
     const size_t equals = words[i].find('=');
     const std::string option = words[i].substr(0, equals);
     const bool is_option = option.starts_with('-');
     const std::string name = is_option ? option : absl::AsciiStrToLower(option);
     const std::string behind = i + 1 < words.size() ? words[i + 1] : "";
     const std::string value = equals == std::string::npos ? behind : words[i].substr(equals + 1);
+    const bool is_dropped = std::find(dropped.begin(), dropped.end(), option) != dropped.end();
     for (const auto& row : kLeftOut) {
       const bool is_command = IsInRow(command, row.command) || IsInRow(with_next, row.command);
       if ((is_option || equals != std::string::npos) && is_command && IsInRow(name, row.options) &&
-          (row.applies == nullptr || row.applies(value))) {
+          (row.when == When::kAlways || is_dropped) && (row.applies == nullptr || row.applies(value))) {
         AddLeftOut(option, row.text, &left_out);
+        break;
       }
+    }
+    if (const size_t limit = value.find('%');
+        IsInRow(name, "-a|--array") && limit != std::string::npos && IsInRow(command, "sbatch")) {
+      AddLeftOut(value.substr(limit), "the number of free workers decides how many jobs run at once", &left_out);
+    }
+    if (command == "cp" && !is_option && (is_download || absl::StrContains(words[i], ":"))) {
+      AddLeftOut(words[i], is_download ? kAboutPaths : kAboutTarget, &left_out);
     }
     if (IsTask(words[i]) && IsInRow(command, "scancel|squeue|sacct|scontrol")) {
       AddLeftOut(words[i].substr(words[i].find('_')), kAboutArrays, &left_out);

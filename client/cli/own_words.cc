@@ -67,6 +67,19 @@ bool Accepts(const CLI::Option& option, std::string value) {
   }
 }
 
+// Whether the command prints its data in this format of -o. Its help ends with the list of its formats.
+bool HasFormat(const CLI::App& command, const std::string& format) {
+  constexpr std::string_view kIntro = "Formats (-o): ";
+  const std::string footer = command.get_footer();
+  const size_t begin = footer.find(kIntro);
+  if (begin == std::string::npos) {
+    return false;
+  }
+  const std::string line = footer.substr(begin + kIntro.size());
+  const Words formats = absl::StrSplit(line.substr(0, line.find('\n')), ", ");
+  return std::find(formats.begin(), formats.end(), format) != formats.end();
+}
+
 // Whether an option that the command does not have takes the next word as its value, as -f does in `delete -f FILE`.
 bool IsValueBehind(const CLI::App& command, const std::string& name) {
   const CLI::App* root = &command;
@@ -101,7 +114,7 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     const bool takes_value = option != nullptr ? option->get_items_expected_max() > 0
                                                : absl::StrContains(rewritten, "VALUE") || IsValueBehind(command, name);
     std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
-    if (word == "--json") {
+    if (word == "--json" && HasFormat(command, "json")) {
       own.options.push_back({FindOption(&command, "output", /*is_long=*/true), "-o", "json"});
       continue;
     }
@@ -118,7 +131,8 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
       if (value.empty() && absl::StrContains(with_value, "VALUE")) {
         continue;
       }
-      if (!with_value.empty()) {
+      const bool is_format = with_value.starts_with("-o ");
+      if (!with_value.empty() && (!is_format || HasFormat(command, with_value.substr(3)))) {
         own.options.push_back({nullptr, with_value, ""});
         continue;
       }
@@ -126,7 +140,9 @@ OwnWords ReadOwnWords(const CLI::App& command, const Words& words) {
     const bool is_repeated = std::any_of(own.options.begin(), own.options.end(), [&](const OwnWords::Option& one) {
       return option != nullptr && one.option == option && one.value == value;
     });
-    const bool is_good = option != nullptr && (NeedsNoQuotes(value) || value == "-") && Accepts(*option, value);
+    const bool is_format = option != nullptr && option->check_lname("output");
+    const bool is_good = option != nullptr && (NeedsNoQuotes(value) || value == "-") && Accepts(*option, value) &&
+                         (!is_format || HasFormat(command, value));
     if (option != nullptr && !is_repeated && (!takes_value || is_good)) {
       own.options.push_back({option, WrittenName(*option), takes_value ? value : ""});
     }
@@ -336,6 +352,9 @@ std::string WithOwnWords(const CLI::App& command, const std::string& text, const
     } else if (absl::StrContains(parts[i], "*NAME*") && !own.names.empty()) {
       result.push_back(absl::StrReplaceAll(parts[i], {{"NAME", own.names.front()}}));
       own.names.erase(own.names.begin());
+    } else if (parts[i].ends_with("=NAME") && result.back() == "--filter" && !own.names.empty()) {
+      const std::string column = parts[i].substr(0, parts[i].find('='));
+      result.back() = FilterForColumn(column, absl::StrJoin(own.names, ","));
     } else if (IsPlaceholder(parts[i])) {
       PutNames(parts[i], takes_all, &own, &result);
     } else {

@@ -44,6 +44,7 @@ inline constexpr ForeignAnswer kCheckFile = {"check a job file without submittin
 inline constexpr ForeignAnswer kWriteFile = {"write a job file to start from", "init"};
 inline constexpr ForeignAnswer kNoScript = {"write a job file to start from (ampd trains from job files, not scripts)",
                                             "init"};
+inline constexpr ForeignAnswer kThenSubmit = {"submit it then", "job submit -f job.yaml"};
 inline constexpr ForeignAnswer kFileFields = {"see the fields of a job file", "help job-file"};
 inline constexpr ForeignAnswer kCancel = {"cancel a job", "job cancel ID"};
 inline constexpr ForeignAnswer kPause = {"pause a job", "job pause ID"};
@@ -55,6 +56,11 @@ inline constexpr ForeignAnswer kDeleteJob = {"delete a job that has ended", "job
 inline constexpr ForeignAnswer kCancelFirst = {"cancel a job that has not ended", "job cancel ID"};
 inline constexpr ForeignAnswer kDeleteJobs = {"delete jobs that have ended", "job delete ID"};
 inline constexpr ForeignAnswer kPriority = {"change a job's priority", "job update ID --priority N"};
+inline constexpr ForeignAnswer kOnlyPriorityOf = {
+    "change a job's priority (nothing else can be changed after it is submitted)", "job update ID --priority N"};
+inline constexpr ForeignAnswer kResubmit = {"change more than a job's priority, submit its file again",
+                                            "job submit -f FILE"};
+inline constexpr ForeignAnswer kCancelOld = {"cancel the old job", "job cancel ID"};
 inline constexpr ForeignAnswer kPredict = {"predict with a trained job's weights",
                                            "job predict --checkpoint ID -f FILE"};
 inline constexpr ForeignAnswer kCompare = {"compare jobs that have ended", "compare ID ID..."};
@@ -78,6 +84,7 @@ inline constexpr ForeignAnswer kCheckpointNow = {"make a job write a checkpoint 
 inline constexpr ForeignAnswer kListFiles = {"list the files on the server", "artifact list"};
 inline constexpr ForeignAnswer kListOutputs = {"list the files that a job has made", "artifact list --job ID"};
 inline constexpr ForeignAnswer kDownload = {"download a file from the server", "artifact download NAME"};
+inline constexpr ForeignAnswer kDownloadOne = {"to download one of them: ampctl artifact download NAME FILE", ""};
 inline constexpr ForeignAnswer kDownloadFile = {"download a file from the server", "artifact download FILE"};
 inline constexpr ForeignAnswer kUpload = {"upload a file to the server", "artifact upload FILE"};
 inline constexpr ForeignAnswer kShareFile = {
@@ -94,6 +101,9 @@ inline constexpr ForeignAnswer kShowPolicy = {"show a precision policy", "policy
 // Workers.
 inline constexpr ForeignAnswer kListWorkers = {"list workers", "worker list"};
 inline constexpr ForeignAnswer kListDevices = {"list workers with their devices", "worker list -o wide"};
+inline constexpr ForeignAnswer kListJobsOnWorker = {"list the jobs on this worker", "job list --filter worker=NAME"};
+inline constexpr ForeignAnswer kWatchJobsOnWorker = {"watch the jobs on this worker",
+                                                     "job list --watch --filter worker=NAME"};
 inline constexpr ForeignAnswer kWatchWorkers = {"watch the workers", "worker list --watch"};
 inline constexpr ForeignAnswer kNoWaitForWorker = {"see which workers are connected (no command waits for a worker)",
                                                    "worker list --watch"};
@@ -127,7 +137,8 @@ inline constexpr ForeignAnswer kShowContext = {"show the server in use", "contex
 inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
 inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kChangeContext = {
-    "change a server's address or TLS files, add the server again under the same name", "context add NAME ADDRESS"};
+    "change a server's address, tenant or TLS files, add the server again under the same name",
+    "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
     "context remove OLD",

@@ -59,7 +59,11 @@ constexpr ForeignRow kGhRows[] = {
     {"attestation verify", {"check a checkpoint's files", "checkpoint verify FOLDER"}},
     {"attestation", kNoSuchThing},
     {"pr|repo|issue|issues|gist|ruleset|copilot|preview|agent-task", kNoRepositories},
-    {"release list|create|view|edit|upload|download|delete|delete-asset|verify", kNoRepositories},
+    {"release list|ls|view", kNoReleases},
+    {"release create|upload", kNoUploadOfRelease},
+    {"release download", kNoReleases},
+    {"release download", kDownloadOne},
+    {"release edit|delete|delete-asset|verify", kNoRepositories},
 };
 
 }  // namespace

@@ -51,6 +51,8 @@ constexpr ForeignRow kGroupRows[] = {
     {"job eval", kPredict},
     // Other groups.
     {"worker get|show|describe", kListDevices},
+    {"worker get|show|describe NAME", kListDevices},
+    {"worker get|show|describe NAME", kListJobsOnWorker},
     {"worker status", kListWorkers},
     {"worker top", kWatchWorkers},
     {"worker cordon", kDrain},
@@ -98,6 +100,7 @@ constexpr ForeignRow kNameRows[] = {
     {"job ID", kShowJob},
     {"job FILE", kSubmit},
     {"worker NAME", kListDevices},
+    {"worker NAME", kListJobsOnWorker},
     {"checkpoint ID@STEP", kShowCheckpoint},
     {"checkpoint ID", kListCheckpoints},
     {"artifact NAME", kDownload},

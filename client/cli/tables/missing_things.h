@@ -12,27 +12,18 @@ inline constexpr ForeignAnswer kOnlyPriority = {
     ""};
 inline constexpr ForeignAnswer kOneDevice = {
     "a job runs on one device of one worker; to use several devices, submit several jobs", ""};
-inline constexpr ForeignAnswer kOneJob = {
-    "ampctl submits one job at a time; to train a job under several precision policies: ampctl compare -f FILE", ""};
 inline constexpr ForeignAnswer kNoDependency = {
     "a job can't wait for another; in a script: ampctl job wait ID && ampctl job submit -f FILE", ""};
-inline constexpr ForeignAnswer kOneJobFile = {
-    "train one job under several precision policies (there are no job arrays)", "compare -f FILE"};
-inline constexpr ForeignAnswer kNoDependencyFile = {
-    "submit a job after another job has ended, first wait for that job with ampctl job wait ID (a job can't wait for "
-    "another)",
-    "job submit -f FILE"};
+inline constexpr ForeignAnswer kNoArray = {
+    "submit the job once for each number, here as its seed (there are no job arrays)",
+    "job submit -f FILE --set train.seed=$i"};
+inline constexpr ForeignAnswer kSubmitAfter = {
+    "submit a job after another one (a job can't wait for another by itself)", "job submit -f FILE"};
 inline constexpr ForeignAnswer kHoldLaterFile = {
     "submit a job that you then pause with ampctl job pause ID (a job can't be submitted on hold)",
     "job submit -f FILE"};
-inline constexpr ForeignAnswer kChooseWorkerFile = {"name the worker on which a job runs (workers can't be excluded)",
-                                                    "job submit --set resources.worker=NAME -f FILE"};
 inline constexpr ForeignAnswer kHoldLater = {
     "a job can't be submitted on hold; submit it, then pause it: ampctl job submit -f FILE && ampctl job pause ID", ""};
-inline constexpr ForeignAnswer kChooseWorker = {
-    "a job runs on any worker that fits, or on the one that its file names: submit it with --set "
-    "resources.worker=NAME",
-    ""};
 inline constexpr ForeignAnswer kNoShell = {
     "ampctl runs no commands on workers; to see what a job does: ampctl job watch ID", ""};
 inline constexpr ForeignAnswer kNoShellInJob = {"see what a job does (ampctl runs no commands in it)", "job watch ID"};
@@ -80,6 +71,9 @@ inline constexpr ForeignAnswer kNoServerConfig = {
     ""};
 inline constexpr ForeignAnswer kNoRepositories = {
     "ampd knows no repositories, issues or releases; a job is submitted from a file: ampctl job submit -f FILE", ""};
+inline constexpr ForeignAnswer kNoReleases = {"list the files on the server (ampd has no releases)", "artifact list"};
+inline constexpr ForeignAnswer kNoUploadOfRelease = {"upload a model to the server (ampd has no releases)",
+                                                     "artifact upload FILE"};
 inline constexpr ForeignAnswer kNoMachines = {
     "ampctl starts and stops no machines; to use another one, run ampd-worker --server HOST:PORT --state-dir FOLDER on "
     "it",

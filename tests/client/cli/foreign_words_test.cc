@@ -16,6 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/foreign_values.h"
+#include "client/cli/shell_lines.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/golden_file.h"
 
@@ -229,17 +230,17 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl has no command 'sbatch'; to submit a job: ampctl job submit -f job.yaml; -N and -n are left out: "
        "a job runs on one device of one worker\n"},
       {"sbatch --array=0-3 job.yaml",
-       "error: ampctl has no command 'sbatch'; to train one job under several precision policies (there are no job "
-       "arrays): ampctl compare -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to submit the job once for each number, here as its seed (there are no "
+       "job arrays): for i in $(seq 0 3); do ampctl job submit -f job.yaml --set train.seed=$i; done\n"},
       {"sbatch -a 0-3 job.yaml",
-       "error: ampctl has no command 'sbatch'; to train one job under several precision policies (there are no job "
-       "arrays): ampctl compare -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to submit the job once for each number, here as its seed (there are no "
+       "job arrays): for i in $(seq 0 3); do ampctl job submit -f job.yaml --set train.seed=$i; done\n"},
       {"qsub -hold_jid 5 job.yaml",
-       "error: ampctl has no command 'qsub'; to submit a job after another job has ended, first wait for that job with "
-       "ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'qsub'; to submit a job after another one (a job can't wait for another by "
+       "itself): ampctl job wait 5; ampctl job submit -f job.yaml\n"},
       {"sbatch -d afterok:5 job.yaml",
-       "error: ampctl has no command 'sbatch'; to submit a job after another job has ended, first wait for that job "
-       "with ampctl job wait ID (a job can't wait for another): ampctl job submit -f job.yaml\n"},
+       "error: ampctl has no command 'sbatch'; to submit a job after another one (a job can't wait for another by "
+       "itself): ampctl job wait 5 && ampctl job submit -f job.yaml\n"},
       {"scontrol update NodeName=w1 State=DRAIN Reason=fix",
        "error: ampctl has no command 'scontrol'; to take a worker out of service (its jobs write a checkpoint, and "
        "continue on other workers): ampctl worker drain w1; Reason is left out: ampd stores no reason why a worker is "
@@ -260,7 +261,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"-n default get pods", "error: ampctl has no command 'get'; to list jobs: ampctl job list --tenant default\n"},
       {"get pods -n 5", "error: ampctl has no command 'get'; to list jobs: ampctl job list --limit 5\n"},
       {"patch job clothes",
-       "error: ampctl has no command 'patch'; did you mean: ampctl job update --priority N clothes\n"},
+       "error: ampctl has no command 'patch'; to change a job's priority (nothing else can be changed after it is "
+       "submitted): ampctl job update clothes --priority N\n"},
       {"create token x",
        "error: ampctl has no command 'create'; to create a token: ampctl auth token create x --role ROLE\n"},
       {"get svc",
@@ -334,7 +336,8 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"run view 5 --log", "error: ampctl has no command 'run'; to read a job's log: ampctl job logs 5\n"},
       {"delete -f job.yaml",
        "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel ID; to delete a "
-       "job that has ended: ampctl job delete ID; -f is left out\n"},
+       "job that has ended: ampctl job delete ID; -f is left out: a job is named by its ID, or by the name that its "
+       "file has in the field name\n"},
       {"diff -f job.yaml",
        "error: ampctl has no command 'diff'; to check a job file without submitting it: ampctl job "
        "submit --dry-run -f job.yaml\n"},
@@ -356,7 +359,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "best.png\n"},
       {"cp x:/out .",
        "error: ampctl has no command 'cp'; to list the files that a job has made: ampctl artifact list --job x; to "
-       "download a checkpoint: ampctl checkpoint download x\n"},
+       "download one of them: ampctl artifact download NAME FILE; to download a checkpoint: ampctl checkpoint download "
+       "x; x:/out and . are left out: a job has no file system of its own; to download a file, give its name in the "
+       "list, and then the file to write\n"},
       {"job submit job.yaml",
        "error: ampctl job submit needs --file FILE; did you mean: ampctl job submit -f job.yaml\n"
        "  try: ampctl job submit --help\n"},
@@ -406,7 +411,7 @@ TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamed) {
       {"squeue -j 5", "to show a job: ampctl job show 5"},
       {"sprio -w",
        "to list the jobs that wait, by their priority: ampctl job list -o wide --sort priority,desc "
-       "--filter state=queued; -w is left out"},
+       "--filter state=queued; -w is left out: a job's priority is one number"},
       {"run view 5 --exit-status", "to wait until a job ends (the exit code says how it ended): ampctl job wait 5"},
       {"logs tiny --timestamps -v", "to read a job's log: ampctl job logs tiny"},
       {"apply -fjob.yaml --server-side", "to submit a job: ampctl job submit -f job.yaml"},
@@ -422,6 +427,111 @@ TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamed) {
       {"get -wA pods", "to list jobs: ampctl job list; -wA is left out"},
       {"exec tiny -- bash --foo", "to see what a job does (ampctl runs no commands in it): ampctl job watch tiny"},
   });
+}
+
+TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamedWithTheReason) {
+  ExpectAnswers({
+      {"get nodes -l gpu=a100", "to list workers: ampctl worker list; -l is left out: workers have no labels"},
+      {"sacct -P -j 5",
+       "to show a job: ampctl job show 5; -P is left out: ampctl job show prints no CSV; -o json has everything"},
+      {"sacct -P", "to list jobs: ampctl job list -o csv"},
+      {"sacct -r gpu",
+       "to list jobs: ampctl job list; -r is left out: the server has one queue, without partitions and classes"},
+      {"run list -w train.yml",
+       "to list jobs: ampctl job list; -w is left out: a list has a filter for the names of jobs (--filter name=NAME), "
+       "not for their files"},
+      {"run list -w train", "to list jobs: ampctl job list --filter name=train"},
+      {"sbatch -x w2 -w w1 job.yaml",
+       "to submit a job: ampctl job submit -f job.yaml --set resources.worker=w1; -x is left out: workers can't be "
+       "excluded; to name the worker on which the job runs: --set resources.worker=NAME"},
+      {"sbatch --deadline=2026-12-01 job.yaml",
+       "to submit a job: ampctl job submit -f job.yaml; --deadline is left out: the field deadline takes a duration: "
+       "--set deadline=2h"},
+      {"get events --sort-by=.lastTimestamp",
+       "to list a job's events: ampctl job events ID; --sort-by is left out: ampctl job events prints them in the "
+       "order "
+       "of time"},
+      {"scontrol update JobId=5 TimeLimit=+30",
+       "to change more than a job's priority, submit its file again: ampctl job submit -f FILE; to cancel the old job: "
+       "ampctl job cancel 5; TimeLimit is left out: the field deadline takes a duration: --set deadline=2h"},
+      {"get pod x -o csv",
+       "to show a job: ampctl job show x; -o is left out: the command has other formats, which its --help names"},
+      {"drain w1 --grace-period=60",
+       "to take a worker out of service (its jobs write a checkpoint, and continue on other workers): ampctl worker "
+       "drain w1; --grace-period is left out: a job that moves writes a checkpoint, however long that takes"},
+      {"scontrol update JobId=5 TimeLimit=60 Partition=gpu",
+       "to change more than a job's priority, submit its file again: ampctl job submit -f FILE --set deadline=1h; to "
+       "cancel the old job: ampctl job cancel 5; Partition is left out: the server has one queue, without partitions "
+       "and classes"},
+  });
+}
+
+TEST_F(ForeignWordsTest, ANameOrValueOfTheLine_IsInTheAnswer) {
+  ExpectAnswers({
+      {"describe node w1",
+       "to list workers with their devices: ampctl worker list -o wide; to list the jobs on this worker: ampctl job "
+       "list --filter worker=w1"},
+      {"describe node w1 w2",
+       "to list workers with their devices: ampctl worker list -o wide; to list the jobs on this worker: ampctl job "
+       "list --filter 'worker=w1 OR worker=w2'"},
+      {"get events --field-selector involvedObject.name=x", "to list a job's events: ampctl job events x"},
+      {"config rename-context lab prod",
+       "to rename a server, add it under the new name and remove the old one: ampctl context add prod ADDRESS && "
+       "ampctl "
+       "context remove lab"},
+      {"workflow run job.yaml -f lr=0.1 -F epochs=3",
+       "to submit a job and watch it: ampctl job submit --follow -f job.yaml --set "
+       "optimizer.OPTIMIZER.learning_rate=0.1 "
+       "--set train.epochs=3"},
+      {"release upload v1.0 model.bin",
+       "to upload a model to the server (ampd has no releases): ampctl artifact upload model.bin"},
+      {"auth status --hostname lab", "to see your name and roles on the server: ampctl auth whoami --address lab:PORT"},
+      {"auth login -h lab -p ssh",
+       "to log in to a server: ampctl login NAME lab:PORT; -p is left out: ampctl login asks only for a token, which "
+       "has "
+       "the roles with which it was made"},
+      {"srun -N 1 --jobid=7 nvidia-smi", "to see what a job does (ampctl runs no commands in it): ampctl job watch 7"},
+      {"srun --gres=gpu:1 python train.py --lr 1",
+       "to write a job file to start from (ampd trains from job files, not scripts): ampctl init; to submit it then: "
+       "ampctl job submit -f job.yaml --set resources.kind=GPU"},
+      {"scontrol update TimeLimit=1:00:00 JobName=y JobId=5",
+       "to change more than a job's priority, submit its file again: ampctl job submit -f FILE --set deadline=1h "
+       "--name "
+       "y; to cancel the old job: ampctl job cancel 5"},
+  });
+}
+
+TEST_F(ForeignWordsTest, SeveralCallsInAShell_AreOneLine) {
+  const std::string after = "to submit a job after another one (a job can't wait for another by itself): ";
+  const std::string array = "to submit the job once for each number, here as its seed (there are no job arrays): ";
+  const std::pair<const char*, std::string> cases[] = {
+      {"sbatch -d afterok:5:6 -J x job.yaml", after + "ampctl job wait 5 6 && ampctl job submit -f job.yaml --name x"},
+      {"sbatch --dependency=afterany:5 -M lab job.yaml",
+       after + "ampctl job wait --address lab 5; ampctl job submit -f job.yaml --address lab"},
+      {"sbatch -d afternotok:5:6 job.yaml",
+       after + "ampctl job wait 5 || ampctl job wait 6 || ampctl job submit -f job.yaml"},
+      {"sbatch -d after:5+3 job.yaml",
+       after + "ampctl job wait --for RUNNING 5 && sleep 3m && ampctl job submit -f job.yaml"},
+      {"sbatch -d afterok:5,afterany:6 job.yaml",
+       after + "ampctl job wait 6; ampctl job wait 5 && ampctl job submit -f job.yaml"},
+      {"sbatch -d singleton -J x job.yaml", after + "ampctl job wait x; ampctl job submit -f job.yaml --name x"},
+      {"qsub -W depend=afterok:5 job.yaml", after + "ampctl job wait 5 && ampctl job submit -f job.yaml"},
+      {"bsub -w 'done(5)' job.yaml", after + "ampctl job wait 5 && ampctl job submit -f job.yaml"},
+      {"sbatch --array=1,4-8:2%2 -J x job.yaml",
+       array +
+           "for i in 1 $(seq 4 2 8); do ampctl job submit -f job.yaml --set train.seed=$i --name x; done; %2 is left "
+           "out: the number of free workers decides how many jobs run at once"},
+      {"sbatch -a 0-1 -d afterok:5 job.yaml",
+       array + "ampctl job wait 5 && for i in $(seq 0 1); do ampctl job submit -f job.yaml --set train.seed=$i; done"},
+      {"apply -f dir/ -n vision",
+       "to submit a job: for f in dir/*.yaml; do ampctl job submit -f \"$f\" --tenant vision; done"},
+      {"apply -f a.yaml -f dir/", "to submit a job: for f in a.yaml dir/*.yaml; do ampctl job submit -f \"$f\"; done"},
+      {"kubectl apply -f dir/ -R -n vision",
+       "to submit a job: for f in $(find dir/ -name '*.yaml'); do ampctl job submit -f \"$f\" --tenant vision; done"},
+  };
+  for (const auto& [line, answer] : cases) {
+    EXPECT_THAT(Run(line).err, EndsWith(absl::StrCat("'; ", answer, "\n"))) << line;
+  }
 }
 
 TEST_F(ForeignWordsTest, AnAnswerThatEndsOrDeletes_DoesNoMoreThanTheUserMeant) {
@@ -440,6 +550,13 @@ TEST_F(ForeignWordsTest, AnAnswerThatEndsOrDeletes_DoesNoMoreThanTheUserMeant) {
        "ampctl checkpoint delete has no --dry-run; to see it: ampctl checkpoint list x"},
       {"token delete ci --dry-run", "ampctl auth token revoke has no --dry-run; to see it: ampctl auth token list"},
       {"drain w1 --dry-run=client", "ampctl worker drain has no --dry-run; to see it: ampctl worker list"},
+      {"scontrol update JobId=5 Nice=100",
+       "to change a job's priority: ampctl job update 5 --priority N; Nice is left out: in ampd, jobs with a higher "
+       "priority start first, and a priority may be negative"},
+      {"scontrol update JobId=5 Partition=gpu Account=lab",
+       "to change a job's priority (nothing else can be changed after it is submitted): ampctl job update 5 --priority "
+       "N; Partition is left out: the server has one queue, without partitions and classes; Account "
+       "is left out: ampd has no accounts to charge; its groups of users are tenants (--tenant NAME)"},
       {"scancel -i 5 6 -M prod",
        "ampctl job cancel has no -i; to see them: ampctl job show 5 --address prod && ampctl job show 6 "
        "--address prod"},
@@ -678,7 +795,8 @@ TEST_F(ForeignWordsTest, AValueInTheWrongPlace_IsAnsweredWithTheRightOne) {
       {"job wait x --for=complete", "leave out --for"},
       {"login https://lab.example.com", "did you mean: ampctl login prod lab.example.com:PORT\n"},
       {"help formatting", "topics of ampctl help: exit-codes"},
-      {"job submit -f job.yaml --array 1-3", "ampctl compare -f FILE\n"},
+      {"job submit -f job.yaml --array 1-3",
+       "for i in 1 2 3; do ampctl job submit -f FILE --set train.seed=$i; done\n"},
       {"version --short", "leave this option out: ampctl version prints one line per program\n"},
       {"dev stop", "press Ctrl-C in the terminal in which ampctl dev runs\n"},
       {"job list --all", "leave this option out: ampctl job list lists jobs in all states\n"},
@@ -815,7 +933,8 @@ TEST_F(ForeignWordsTest, EverySuggestion_IsUnderstoodWhenItIsTyped) {
                                                             {"OLD", "x"},
                                                             {"ID@best", "x@best"},
                                                             {"ID@newest", "x@newest"},
-                                                            {"PATH=VALUE", "train.steps=3"}};
+                                                            {"PATH=VALUE", "train.steps=3"},
+                                                            {"train.seed=$i", "train.seed=3"}};
       const auto found = own.find(word);
       absl::StrAppend(&line, line.empty() ? "" : " ", found == own.end() ? std::string(word) : found->second);
     }
@@ -895,6 +1014,15 @@ TEST_F(ForeignWordsTest, HelpOnAVerbOrAPlural_IsThatOfTheCommand) {
     const Result result = Run(line);
     EXPECT_EQ(result.exit_code, 0) << line;
     EXPECT_EQ(result.out, Run(same).out) << line;
+  }
+}
+
+TEST(NumbersOfArray, AreWordsOfAShell) {
+  EXPECT_EQ(NumbersOfArray("7"), "7");
+  EXPECT_EQ(NumbersOfArray("0-3"), "$(seq 0 3)");
+  EXPECT_EQ(NumbersOfArray("1,3,5-9:2%4"), "1 3 $(seq 5 2 9)");
+  for (const char* const text : {"", "x", "1-", "1-2-3", "3:2", "1,,2"}) {
+    EXPECT_EQ(NumbersOfArray(text), "") << text;
   }
 }
 
