@@ -212,38 +212,32 @@ std::string GuessDuration(std::string_view text) {
       return clock;
     }
   }
-  // Longer words come first, because some contain a shorter one: "milliseconds" contains "seconds".
-  std::string guess = absl::StrReplaceAll(absl::AsciiStrToLower(std::string(text)), {{"milliseconds", "ms"},
-                                                                                     {"millisecond", "ms"},
-                                                                                     {"seconds", "s"},
-                                                                                     {"second", "s"},
-                                                                                     {"secs", "s"},
-                                                                                     {"sec", "s"},
-                                                                                     {"minutes", "m"},
-                                                                                     {"minute", "m"},
-                                                                                     {"mins", "m"},
-                                                                                     {"min", "m"},
-                                                                                     {"hours", "h"},
-                                                                                     {"hour", "h"},
-                                                                                     {"hrs", "h"},
-                                                                                     {"hr", "h"},
-                                                                                     {"days", "d"},
-                                                                                     {"day", "d"},
-                                                                                     {"weeks", "w"},
-                                                                                     {"week", "w"},
-                                                                                     {" ", ""}});
-  if (!guess.empty() && NumberLength(guess) == guess.size()) {
-    guess += "s";
+  text.remove_suffix(text.ends_with(" ago") ? std::string_view(" ago").size() : 0);
+  if (text == "yesterday") {
+    return "1d";
   }
+  // Longer words come first, because some contain a shorter one: "milliseconds" contains "seconds".
+  std::string guess = absl::StrReplaceAll(
+      absl::AsciiStrToLower(std::string(text)),
+      {{"milliseconds", "ms"}, {"millisecond", "ms"}, {"seconds", "s"}, {"second", "s"}, {"secs", "s"},  {"sec", "s"},
+       {"minutes", "m"},       {"minute", "m"},       {"mins", "m"},    {"min", "m"},    {"hours", "h"}, {"hour", "h"},
+       {"hrs", "h"},           {"hr", "h"},           {"days", "d"},    {"day", "d"},    {"weeks", "w"}, {"week", "w"},
+       {"wks", "w"},           {"wk", "w"},           {" ", ""}});
   int weeks = 0;
-  if (guess.ends_with('w') && absl::SimpleAtoi(guess.substr(0, guess.size() - 1), &weeks) && weeks < 1000) {
+  if (guess.ends_with('w') && absl::SimpleAtoi(guess.substr(0, guess.size() - 1), &weeks) && weeks > 0 &&
+      weeks < 1000) {
     return absl::StrCat(weeks * 7, "d");
   }
-  // A number at the end counts the unit below the last one: "1h30".
-  const size_t unit = guess.find_last_of("dhm");
-  if (unit != std::string::npos && unit + 1 < guess.size() && NumberLength(guess.substr(unit + 1)) > 0 &&
-      absl::ascii_isdigit(guess.back())) {
-    guess += guess[unit] == 'd' ? "h" : guess[unit] == 'h' ? "m" : "s";
+  // In "1h30", the last number has the unit below that of the number before it.
+  const size_t unit = guess.find_last_not_of("0123456789");
+  const std::string_view below = unit == std::string::npos || unit + 1 == guess.size() ? ""
+                                 : guess[unit] == 'd'                                  ? "h"
+                                 : guess[unit] == 'h'                                  ? "m"
+                                 : guess[unit] == 'm'                                  ? "s"
+                                                                                       : "";
+  guess += below;
+  if (!guess.empty() && NumberLength(guess) == guess.size()) {
+    guess += "s";
   }
   return guess != text && ParseDuration(guess).has_value() ? guess : "";
 }

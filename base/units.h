@@ -31,8 +31,9 @@ std::string WhyTooLong(std::string_view text);
 std::string WhyTooManyBytes(std::string_view text);
 
 // Returns the duration that was probably meant by a text that ParseDuration refuses: "90s" for "90", "5m" for
-// "5 minutes", "1h30m" for "1h30", for Slurm's "01:30:00" and for "PT1H30M" of ISO 8601. Two numbers with a ':' between
-// them are minutes and seconds, as Slurm reads them. Empty if there is no good guess.
+// "5 minutes", "7d" for "1w", "2h" for "2 hours ago", "1h30m" for "1h30", for Slurm's "01:30:00" and for "PT1H30M" of
+// ISO 8601. Two numbers with a ':' between them are minutes and seconds, as Slurm reads them. Empty if there is no good
+// guess.
 std::string GuessDuration(std::string_view text);
 
 // Returns the size that was probably meant by a text that ParseByteCount refuses: "4GiB" for "4Gi", "4GB" for "4G".

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/io/file.h"
@@ -66,6 +67,32 @@ absl::StatusOr<std::string> TokenOf(const ConnectionFiles& flags, const Connecti
   return token;
 }
 
+// Appends to the error about a file what names this file: an option, the context or an environment variable.
+absl::Status WithSource(const absl::Status& status, const ConnectionFiles& flags, const ConnectionDefaults& defaults) {
+  struct Source {
+    const std::string& flag;
+    const std::string& of_context;
+    const char* name;
+    const char* variable;
+  };
+  const TlsFiles& tls = defaults.files.tls;
+  const Source sources[] = {{flags.token, defaults.files.token, "token-file", ""},
+                            {flags.tls.ca, tls.ca, "ca", "AMPD_CA"},
+                            {flags.tls.certificate, tls.certificate, "cert", "AMPD_CERT"},
+                            {flags.tls.key, tls.key, "key", "AMPD_KEY"}};
+  for (const auto& [flag, of_context, name, variable] : sources) {
+    const std::string file = FirstGiven(flag, of_context, variable, defaults);
+    if (status.ok() || file.empty() || !absl::StrContains(status.message(), file + ": ")) {
+      continue;
+    }
+    const std::string source = !flag.empty()         ? absl::StrCat("--", name)
+                               : !of_context.empty() ? absl::StrCat("the ", name, " of the context in use")
+                                                     : variable;
+    return Error(status.code(), ReasonOf(status), absl::StrCat(status.message(), "; ", source, " names this file"));
+  }
+  return status;
+}
+
 }  // namespace
 
 bool IsSocketAddress(const std::string& address) { return address.starts_with("unix:"); }
@@ -88,9 +115,11 @@ absl::StatusOr<ServerConnection> ConnectionTo(const std::string& address, const 
                       .key = FirstGiven(flags.tls.key, of_context.key, "AMPD_KEY", defaults)};
   }
   if (!connection.tls.empty()) {
-    AMPD_RETURN_IF_ERROR(CheckTlsFiles(connection.tls, /*needs_certificate=*/false));
+    AMPD_RETURN_IF_ERROR(WithSource(CheckTlsFiles(connection.tls, /*needs_certificate=*/false), flags, defaults));
   }
-  AMPD_ASSIGN_OR_RETURN(connection.token, TokenOf(flags, defaults));
+  const auto token = TokenOf(flags, defaults);
+  AMPD_RETURN_IF_ERROR(WithSource(token.status(), flags, defaults));
+  connection.token = *token;
   if (!connection.token.empty() && connection.tls.empty() && !IsLocalAddress(address)) {
     return Error(absl::StatusCode::kInvalidArgument, "TOKEN_IN_THE_CLEAR",
                  absl::StrCat("the token is not sent to ", address,

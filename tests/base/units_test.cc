@@ -46,8 +46,12 @@ TEST(Durations, TheLikelyMeaningIsGuessed) {
   EXPECT_EQ(GuessDuration("1 day 12 hours"), "1d12h");
   EXPECT_EQ(GuessDuration("2HRS"), "2h");
   EXPECT_EQ(GuessDuration("250 Milliseconds"), "250ms");
+  EXPECT_EQ(GuessDuration("1w"), "7d");
   EXPECT_EQ(GuessDuration("2 weeks"), "14d");
+  EXPECT_EQ(GuessDuration("2 hours ago"), "2h");
   EXPECT_EQ(GuessDuration("1h30"), "1h30m");
+  EXPECT_EQ(GuessDuration("1d12"), "1d12h");
+  EXPECT_EQ(GuessDuration("w"), "");
   EXPECT_EQ(GuessDuration("soon"), "");
   EXPECT_EQ(GuessDuration(""), "");
   EXPECT_EQ(NotADuration("5 min"), "'5 min' is not a duration such as 90s, 1h30m or 1d12h; did you mean '5m'?");
