@@ -41,6 +41,21 @@ std::vector<std::string> StateNames() {
   return names;
 }
 
+// Returns the end of an unquoted value that looks like a sign between terms with a term behind it: ",name=b" in
+// "a,name=b". Empty if there is none.
+std::string_view TermIn(std::string_view value) {
+  constexpr std::string_view kBetween = ",;&|";
+  for (size_t begin = value.find_first_of(kBetween); begin != std::string_view::npos;
+       begin = value.find_first_of(kBetween, begin + 1)) {
+    const size_t column = value.find_first_not_of(kBetween, begin);
+    const size_t end = column == std::string_view::npos ? column : value.find_first_of("=!", column);
+    if (end != std::string_view::npos && IsColumn(value.substr(column, end - column))) {
+      return value.substr(begin);
+    }
+  }
+  return "";
+}
+
 // Returns the states that match the glob, one bit each.
 absl::StatusOr<uint32_t> StatesLike(const std::string& pattern) {
   uint32_t states = 0;
@@ -180,6 +195,15 @@ class FilterParser {
       value = std::string(Word());
       if (value.starts_with('\'')) {
         return Wrong(absl::StrCat("has the value ", Quoted(value), " in single quotes; use double quotes, or none"));
+      }
+      if (value.starts_with('~')) {
+        return Wrong(absl::StrCat("has the value ", Quoted(value),
+                                  "; there are no regular expressions, * stands for any characters, and a value that "
+                                  "begins with ~ needs double quotes"));
+      }
+      if (const std::string_view term = TermIn(value); !term.empty()) {
+        return Wrong(absl::StrCat("has ", Quoted(term), " in a value; write ", term.front() == '|' ? "OR" : "AND",
+                                  " between terms, or double quotes around the value"));
       }
       rest_.remove_prefix(value.size());
       return value;

@@ -148,6 +148,20 @@ TEST(JobFilter, AnError_NamesTheColumnAndWhatIsExpected) {
   }
 }
 
+TEST(JobFilter, ATermWithinAnUnquotedValue_IsRefused) {
+  EXPECT_EQ(Problem("labels.team=a,name=b"),
+            "has \",name=b\" in a value; write AND between terms, or double quotes around the value");
+  EXPECT_EQ(Problem("name=a&&labels.team!=b"),
+            "has \"&&labels.team!=b\" in a value; write AND between terms, or double quotes around the value");
+  EXPECT_EQ(Problem("name=a||state=queued"),
+            "has \"||state=queued\" in a value; write OR between terms, or double quotes around the value");
+  EXPECT_THAT(Problem("name=~ml.*"), HasSubstr("has the value \"~ml.*\"; there are no regular expressions"));
+  for (const char* value : {"labels.team=a,b", "labels.team=a,colour=b", "labels.team=\"a,name=b\"",
+                            "labels.team=\"~a\"", "labels.team=a~b", "labels.team=a;"}) {
+    EXPECT_TRUE(JobFilter::Parse(value).ok()) << value;
+  }
+}
+
 TEST(JobFilter, LengthAndNesting_AreBounded) {
   EXPECT_EQ(Problem("name=" + std::string(4096, 'a')), "is longer than 4096 bytes");
   const auto nested = [](int depth) { return std::string(depth, '(') + "name=mlp" + std::string(depth, ')'); };
