@@ -65,6 +65,10 @@ absl::Status TextFile::CheckContent(bool any_format) {
   is_json_ = content.kind == ContentKind::kJson;
   const bool may_be_text = !content.is_certain || is_json_ || content.kind == ContentKind::kText ||
                            content.kind == ContentKind::kUnknown || content.kind == ContentKind::kEmpty;
+  // ContentOf does not know every binary format, but no text has a byte of the value 0.
+  if (may_be_text && !any_format && buffer_.find('\0') != std::string::npos) {
+    return absl::DataLossError(absl::StrCat(path_, ": has bytes of the value 0, and is no text"));
+  }
   return may_be_text || any_format
              ? absl::OkStatus()
              : absl::DataLossError(absl::StrCat(path_, ": is ", NameOf(content.kind), ", and no text"));
