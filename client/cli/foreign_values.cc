@@ -1,7 +1,6 @@
 #include "client/cli/foreign_values.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_words.h"
+#include "client/commands/filter_words.h"
 
 namespace ampd::client {
 namespace {
@@ -59,42 +59,6 @@ std::string OfSelector(const std::string& value) {
     words.push_back(absl::StrCat(option, "=", meant));
   }
   return absl::StrJoin(words, " ");
-}
-
-// Other programs' words for the states of jobs, in lower case ("pd" for Slurm's PD), each with the state of ampd.
-const std::map<std::string_view, std::string_view>& States() {
-  static const auto* const kStates = new std::map<std::string_view, std::string_view>{{"queued", "queued"},
-                                                                                      {"pending", "queued"},
-                                                                                      {"waiting", "queued"},
-                                                                                      {"running", "running"},
-                                                                                      {"paused", "paused"},
-                                                                                      {"suspended", "paused"},
-                                                                                      {"succeeded", "succeeded"},
-                                                                                      {"completed", "succeeded"},
-                                                                                      {"done", "succeeded"},
-                                                                                      {"success", "succeeded"},
-                                                                                      {"failed", "failed"},
-                                                                                      {"failure", "failed"},
-                                                                                      {"in_progress", "running"},
-                                                                                      {"error", "failed"},
-                                                                                      {"r", "running"},
-                                                                                      {"pd", "queued"},
-                                                                                      {"cd", "succeeded"},
-                                                                                      {"f", "failed"},
-                                                                                      {"ca", "cancelled"},
-                                                                                      {"s", "paused"},
-                                                                                      {"cancelled", "cancelled"},
-                                                                                      {"canceled", "cancelled"},
-                                                                                      {"starting", "starting"},
-                                                                                      {"cf", "starting"},
-                                                                                      {"pausing", "pausing"},
-                                                                                      {"cancelling", "cancelling"},
-                                                                                      {"timeout", "failed"},
-                                                                                      {"to", "failed"},
-                                                                                      {"oom", "failed"},
-                                                                                      {"nf", "failed"},
-                                                                                      {"st", "paused"}};
-  return *kStates;
 }
 
 // Returns the option --filter with the terms, joined by `word`. Empty if there are no terms.
@@ -156,13 +120,14 @@ std::string StateToWaitFor(const std::string& value) {
 std::string FilterForStates(const std::string& words) {
   std::vector<std::string> terms;
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ','))) {
-    const auto state = States().find(absl::AsciiStrToLower(word));
-    if (state == States().end()) {
-      return "";
-    }
-    const std::string term = absl::StrCat("state=", std::string(state->second));
-    if (std::find(terms.begin(), terms.end(), term) == terms.end()) {
-      terms.push_back(term);
+    const std::vector<std::string> states = absl::StrSplit(StatesNamed(word), ',');
+    for (const std::string& state : states) {
+      if (state.empty()) {
+        return "";
+      }
+      if (const std::string term = "state=" + state; std::find(terms.begin(), terms.end(), term) == terms.end()) {
+        terms.push_back(term);
+      }
     }
   }
   return terms.size() == 1 ? "--filter " + terms[0] : absl::StrCat("--filter '", absl::StrJoin(terms, " OR "), "'");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "client/commands/filter_meant.h"
+
 namespace ampd::client {
 
 // A command that ampctl does not have, but that users of kubectl, Slurm, gh and the like try, and what to type instead
@@ -72,10 +74,6 @@ bool NeedsNoQuotes(const std::string& word);
 // Returns `command` followed by the words, for a message that the user copies. A word that needs quotes is left to the
 // user as "...".
 std::string CommandLine(const std::string& command, const std::vector<std::string>& words);
-
-// The end of an answer that contains "owner=NAME". It says which command prints the user's own name.
-inline constexpr char kAboutOwner[] =
-    " (to see your NAME: ampctl auth whoami -q; on a server without access control, leave out owner=NAME)";
 
 // Returns the option of ampctl that does what `option` does in other programs, for example "--address" for "--server".
 // Empty if there is none among `known`, the options that the command accepts.

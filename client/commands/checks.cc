@@ -5,9 +5,11 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/nearest.h"
 #include "base/text.h"
@@ -25,6 +27,22 @@ std::string CheckAtLeast(int64_t min, const std::string& text) {
   return is_too_large || (absl::SimpleAtoi(text, &number) && number >= min)
              ? ""
              : absl::StrCat("'", text, "' is not a whole number of at least ", min);
+}
+
+// Returns the end of an error message that suggests the number in a text with a comma or a currency sign: "; did you
+// mean '2.50'?" for "$2,50". Empty if there is none.
+std::string MeantNumber(const std::string& text) {
+  const size_t begin = text.find_first_of("0123456789.,");
+  const std::string plain = begin == std::string::npos ? "" : absl::StrReplaceAll(text.substr(begin), {{",", "."}});
+  const size_t end = std::min(plain.find_first_not_of("0123456789."), plain.size());
+  const std::string number = plain.substr(0, end);
+  double value = 0;
+  const bool is_alone = std::none_of(text.begin(), text.end(), [](char c) {  // no unit, sign or calculation
+    return absl::ascii_isalpha(c) || absl::StrContains("-^*/%", std::string(1, c));
+  });
+  return number != text && is_alone && absl::SimpleAtod(number, &value) && value > 0
+             ? absl::StrCat("; did you mean '", number, "'?")
+             : "";
 }
 
 }  // namespace
@@ -81,11 +99,21 @@ Check InRange(int64_t min, int64_t max) {
   };
 }
 
+Check NotEndless(const std::string& option) {
+  return [option](const std::string& text) {
+    constexpr std::string_view kWords[] = {"never",    "none",     "forever", "unlimited",
+                                           "infinite", "infinity", "inf",     "no"};
+    const bool is_endless =
+        std::find(std::begin(kWords), std::end(kWords), absl::AsciiStrToLower(text)) != std::end(kWords);
+    return is_endless ? absl::StrCat("'", text, "' is not a duration; for no limit, leave ", option, " out") : "";
+  };
+}
+
 std::string CheckPositive(const std::string& text) {
   double number = 0;
   return absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0
              ? ""
-             : absl::StrCat("'", text, "' is not a number above 0");
+             : absl::StrCat("'", text, "' is not a number above 0", MeantNumber(text));
 }
 
 std::string CheckInterval(const std::string& text) {
@@ -101,7 +129,8 @@ Check OneOf(std::vector<std::string> words) {
   return [words = std::move(words)](const std::string& text) {
     const bool known = std::find(words.begin(), words.end(), text) != words.end();
     return known ? std::string()
-                 : absl::StrCat("'", text, "' is not one of ", absl::StrJoin(words, ", "), MeantWord(text, words));
+                 : absl::StrCat("'", text, "' is not one of ", absl::StrJoin(words, ", "),
+                                text.find(',') == std::string::npos ? MeantWord(text, words) : "; give only one");
   };
 }
 

@@ -24,6 +24,10 @@ std::string TimeOfUnix(const std::string& text);
 // Returns the error text for a whole number above `max`; "" for any other text.
 std::string TooLarge(const std::string& text, int64_t max);
 
+// Returns a check that refuses words such as "never" and "forever" as the value of an option that limits a time, and
+// says that without `option` there is no limit.
+Check NotEndless(const std::string& option);
+
 // Returns a check that accepts only whole numbers in this range, both ends included.
 Check InRange(int64_t min, int64_t max);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -70,16 +71,20 @@ absl::Status NoJob(JobClient* client, const std::string& text) {
   constexpr int kMostExamined = 500;
   const std::string lower = InLowerCase(client, text);
   const bool is_job_file = text.ends_with(".yaml") || text.ends_with(".yml");
-  const absl::Status status =
-      Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
-            absl::StrCat("there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
-                         IsShortPrefix(text)
-                             ? "; to name a job by the beginning of its id, give \"j-\" and at least 3 more characters"
-                             : "",
-                         lower.empty() ? "" : absl::StrCat("; did you mean '", lower, "'?"),
-                         is_job_file ? "; to check a job file: ampctl job submit --dry-run -f FILE" : ""));
+  const absl::Status status = Error(
+      absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+      absl::StrCat(
+          "there is no job with the id or the name \"", Shortened(text, kMaxShownBytes), "\"",
+          IsShortPrefix(text) ? "; to name a job by the beginning of its id, give \"j-\" and at least 3 more characters"
+                              : "",
+          lower.empty() ? "" : absl::StrCat("; did you mean '", lower, "'?"),
+          text.find(',') != std::string::npos ? absl::StrCat("; names of jobs stand apart, without commas: ",
+                                                             absl::StrReplaceAll(text, {{", ", " "}, {",", " "}}))
+                                              : "",
+          is_job_file ? "; to check a job file: ampctl job submit --dry-run -f FILE" : ""));
   std::vector<std::string> names;
-  if (const auto jobs = client->ListJobs("", kMostExamined); jobs.ok() && lower.empty() && !text.starts_with("j-")) {
+  if (const auto jobs = client->ListJobs("", kMostExamined);
+      jobs.ok() && lower.empty() && !text.starts_with("j-") && text.find(',') == std::string::npos) {
     for (const v1::Job& job : jobs->jobs) {
       names.push_back(job.spec().name());
     }

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "client/commands/find_job.h"
 
@@ -30,6 +32,24 @@ std::string AttemptsText(const v1::Job& job) {
 
 }  // namespace
 
+std::string CheckpointMeant(const std::string& which) {
+  const std::string lower = absl::AsciiStrToLower(which);
+  for (const char* newest : {"latest", "last", "final", "end", "current", "head"}) {
+    if (lower == newest) {
+      return "newest";
+    }
+  }
+  for (const char* best : {"lowest", "min", "top", "optimal"}) {
+    if (lower == best) {
+      return "best";
+    }
+  }
+  const size_t digits = lower.find_first_of("0123456789");
+  const bool is_step =
+      digits != std::string::npos && lower.find_first_not_of("0123456789", digits) == std::string::npos;
+  return is_step && digits > 0 ? lower.substr(digits) : Nearest(lower, {"best", "newest"});
+}
+
 absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text) {
   const size_t at = text.rfind('@');
   JobCheckpoint wanted = {.job = text.substr(0, at)};
@@ -40,7 +60,10 @@ absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, co
     return absl::InvalidArgumentError(absl::StrCat(
         argument, " is '", text,
         "'; it must be JOB, JOB@best, JOB@newest or JOB@STEP, where STEP is the number of a step at which the job has "
-        "a checkpoint"));
+        "a checkpoint",
+        wanted.job.empty() || CheckpointMeant(which).empty()
+            ? ""
+            : absl::StrCat("; did you mean '", wanted.job, "@", CheckpointMeant(which), "'?")));
   }
   return wanted;
 }

@@ -19,6 +19,10 @@ struct JobCheckpoint {
   int attempt = 0;   // the attempt that wrote the checkpoint; 0: any
 };
 
+// Returns what was probably meant by a word after JOB@ that names no checkpoint: "newest" for "latest", "400" for
+// "step-400". Empty if there is no good guess.
+std::string CheckpointMeant(const std::string& which);
+
 // Parses the name of a checkpoint. INVALID_ARGUMENT if the text has none of the forms above. Error messages call the
 // text `argument`, such as "--checkpoint".
 absl::StatusOr<JobCheckpoint> ParseJobCheckpoint(const std::string& argument, const std::string& text);

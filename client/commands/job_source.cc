@@ -67,7 +67,7 @@ std::string ShellWord(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadSource(const std::string& path) {
+absl::StatusOr<std::string> ReadSource(const std::string& path, const std::string& if_missing) {
   constexpr int64_t kMostRead = int64_t{64} << 20;
   if (absl::StrContains(path, "://")) {
     return absl::InvalidArgumentError(absl::StrCat("ampctl reads no URLs; to submit the file at this URL: curl -s ",
@@ -78,9 +78,8 @@ absl::StatusOr<std::string> ReadSource(const std::string& path) {
     if (!text.ok()) {
       // The message begins with the name of a system call. Omit the name.
       const std::vector<std::string> parts = absl::StrSplit(text.status().message(), absl::MaxSplits(": ", 1));
-      return absl::InvalidArgumentError(
-          absl::StrCat("cannot read ", path, ": ", parts.back(),
-                       absl::IsNotFound(text.status()) ? "; to write a job file to start from: ampctl init" : ""));
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", parts.back(),
+                                                     absl::IsNotFound(text.status()) ? "; " + if_missing : ""));
     }
     return text;
   }

@@ -14,8 +14,9 @@
 namespace ampd::client {
 
 // Returns the text of a job file; the path "-" is standard input. From standard input, reads at most one byte more than
-// a job file may have, so that the caller can reject a longer text.
-absl::StatusOr<std::string> ReadSource(const std::string& path);
+// a job file may have, so that the caller can reject a longer text. The error for a missing file ends in `if_missing`.
+absl::StatusOr<std::string> ReadSource(
+    const std::string& path, const std::string& if_missing = "to write a job file to start from: ampctl init");
 
 // Returns the command line "BEFORE -f PATH AFTER", with PATH quoted for a shell. Empty if the file can't be read again,
 // because it is standard input or a pipe that the shell made.

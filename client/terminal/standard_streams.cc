@@ -1,5 +1,6 @@
 #include "client/terminal/standard_streams.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -84,7 +85,9 @@ bool OutputHasFailed() { return std::ferror(stdout) != 0 || IsReaderGone(); }
 
 std::string CloseOutput() {
   const bool is_flushed = std::fflush(stdout) == 0;
-  const std::string why = is_flushed ? "a write failed" : std::strerror(errno);
+  const int error = errno;
+  const bool is_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0 || error == EBADF || error == EINVAL;
+  const std::string why = is_flushed ? "a write failed" : is_closed ? "it is closed" : std::strerror(error);
   return (is_flushed && std::ferror(stdout) == 0) || IsReaderGone() ? "" : why;
 }
 

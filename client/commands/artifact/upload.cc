@@ -1,5 +1,7 @@
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "client/api/artifact_transfer.h"
@@ -13,6 +15,14 @@
 namespace ampd::client {
 namespace {
 
+// Whether the file begins as a ZIP archive, which each file of torch.export is.
+bool BeginsAsZip(const std::string& path) {
+  constexpr std::string_view kMark = "PK\x03\x04";
+  std::string begin(kMark.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == kMark;
+}
+
 int UploadArtifact(Session* session, const std::string& path) {
   Cancellation* const cancellation = session->CancelledByInterrupt();
   const auto client = session->Client();
@@ -24,6 +34,10 @@ int UploadArtifact(Session* session, const std::string& path) {
   const auto artifact = UploadWithBar(session, *client, *file, absl::Seconds(10), cancellation);
   if (!artifact.ok()) {
     return session->Fail(artifact.status());
+  }
+  if (!BeginsAsZip(path)) {
+    session->Note(
+        absl::StrCat("note: ", Printable(path), " is not a torch.export file (.pt2), so no job can train it"));
   }
   ReportArtifact(*session, *artifact, absl::StrCat("uploaded, ", FormatBytes(artifact->size_bytes())));
   return kExitOk;

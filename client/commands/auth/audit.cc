@@ -41,6 +41,11 @@ int ShowAudit(Session* session, const AuditOptions& options) {
       session, [&](JobClient* client) { return ListAuditEntries(client, request); },
       [&](const v1::ListAuditEntriesResponse& response) {
         PrintAuditEntries(*session, {response.entries().begin(), response.entries().end()});
+        if (response.entries().empty() && !options.caller.empty() &&
+            options.caller.find_first_of(":*") == std::string::npos) {
+          session->Note(absl::StrCat(
+              "  a caller has its kind before its name; did you mean: --caller '*:", Printable(options.caller), "'"));
+        }
       });
 }
 

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -106,6 +108,15 @@ int CreateAndShow(Session* session, const CreateOptions& options) {
   return kExitOk;
 }
 
+// Checks for a number without a unit, and for a word that means no end; the parser checks the rest.
+std::string CheckExpires(const std::string& text) {
+  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  if (is_number && text != "0") {
+    return absl::StrCat("'", text, "' has no unit; write ", text, "d for days, or ", text, "h for hours");
+  }
+  return NotEndless("--expires")(text);
+}
+
 }  // namespace
 
 Command CreateTokenCommand() {
@@ -142,7 +153,8 @@ Command CreateTokenCommand() {
                {.name = "--expires",
                 .value = &options->expires,
                 .text = "DURATION",
-                .help = "Time until the token expires: 12h, 90d (default: it never expires)"},
+                .help = "Time until the token expires: 12h, 90d (default: it never expires)",
+                .check = CheckExpires},
                {.name = "--out",
                 .value = &options->out,
                 .text = "FILE",

@@ -1,5 +1,7 @@
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "client/api/checkpoint_transfer.h"
@@ -32,6 +34,11 @@ int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
     return session->Fail(absl::InvalidArgumentError(
         "a checkpoint is several files, which cannot be written to stdout; name a folder (for a folder with the name "
         "\"-\", write ./-)"));
+  }
+  if (std::error_code error;
+      std::filesystem::exists(options.folder, error) && !std::filesystem::is_directory(options.folder, error)) {
+    return session->Fail(absl::FailedPreconditionError(
+        absl::StrCat(Printable(options.folder), " is a file; name a folder, which is created if it does not exist")));
   }
   auto wanted = ParseJobCheckpoint("the checkpoint", options.checkpoint);
   if (!wanted.ok()) {

@@ -108,7 +108,8 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   const auto found = FindJobCheckpoint(client, wanted);
   if (absl::IsNotFound(found.status()) && ReasonOf(found.status()) != "CHECKPOINT_NOT_FOUND") {
-    return absl::NotFoundError(absl::StrCat(Printable(wanted.job), " is neither a folder here nor a job"));
+    return absl::NotFoundError(
+        absl::StrCat(Printable(wanted.job), " is neither a folder here nor a job; to list the jobs: ampctl job list"));
   }
   AMPD_RETURN_IF_ERROR(found.status());
   const std::string folder = kCheckpointsOfDev + found->checkpoint.path();

@@ -101,7 +101,9 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
     }
     compared.jobs = list->jobs;
     if (compared.jobs.empty()) {
-      return absl::NotFoundError(absl::StrCat("no job has the label ", kCompareLabel, "=", Printable(options.label)));
+      return absl::NotFoundError(absl::StrCat("no job has the label ", kCompareLabel, "=", Printable(options.label),
+                                              "; to list the jobs of comparisons: ampctl job list --filter 'labels.",
+                                              kCompareLabel, "=*'"));
     }
   }
   for (const std::string& text : options.ids) {

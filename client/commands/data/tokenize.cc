@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/io/file.h"
@@ -126,7 +127,11 @@ int WriteTokens(Session* session, const TokenizeOptions& options, const Prepared
                                              .progress = progress},
                                             *prepared.tokenizer);
   if (!written.ok()) {
-    return session->Fail(ErrorOfFile(options.file, written.status()));
+    const absl::Status error = ErrorOfFile(options.file, written.status());
+    const bool is_no_text = absl::IsDataLoss(error) && absl::EndsWith(error.message(), "no text");
+    return session->Fail(is_no_text ? absl::DataLossError(absl::StrCat(
+                                          error.message(), "; to make a token of each of its bytes: --any-format"))
+                                    : error);
   }
   const PlainFields fields = {{"file", options.file},
                               {"numTokens", static_cast<int64_t>(written->num_tokens)},

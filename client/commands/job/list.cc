@@ -4,13 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "client/commands/checks.h"
+#include "client/commands/filter_meant.h"
 #include "client/commands/job/job.h"
 #include "client/commands/list_watch.h"
 #include "client/commands/sorting.h"
@@ -102,43 +100,12 @@ absl::StatusOr<Listing> ReadPages(const Session& session, JobClient* client, con
   return listing;
 }
 
-// Converts a filter's term from the notation of other programs: returns "state=running" for "state:running" and
-// "owner=ann" for "user=ann". Empty if the term is not in such a notation.
-std::string MeantTerm(const std::string& term) {
-  const size_t end = term.find_first_of(":=!");
-  const std::string column = term.substr(0, end);
-  const bool is_user = column == "user" || column == "author" || column == "me";
-  const bool is_node = column == "node";
-  const bool has_colon = end != std::string::npos && term[end] == ':';
-  const bool is_column = column == "state" || column == "name" || column == "owner" || column == "worker" ||
-                         column == "id" || column == "queue" || column == "tenant";
-  if (end == std::string::npos || !(is_user || is_node || (is_column && has_colon))) {
-    return "";
-  }
-  return absl::StrCat(is_user   ? "owner"
-                      : is_node ? "worker"
-                                : column,
-                      has_colon ? "=" : "", term.substr(has_colon ? end + 1 : end));
-}
-
-// Prints the error. If the filter names an unknown state or column, also suggests the most similar one.
-int FailWithMeantState(Session* session, const absl::Status& status, const std::string& filter) {
+// Prints the error and, if the server refused the filter, the filter that was probably meant.
+int FailWithFilterMeant(Session* session, const absl::Status& status, const std::string& filter) {
   const int exit_code = session->Fail(status);
-  std::vector<std::string> names;
-  for (int state = v1::Job::STATE_UNSPECIFIED + 1; state <= v1::Job::State_MAX; ++state) {
-    names.push_back(absl::AsciiStrToLower(v1::Job::State_Name(state)));
-  }
-  for (const std::string& term : std::vector<std::string>(absl::StrSplit(filter, absl::ByAnyChar(" ()")))) {
-    if (const std::string meant = MeantTerm(term); absl::IsInvalidArgument(status) && !meant.empty()) {
-      session->Note(absl::StrCat("  did you mean '", Printable(meant), "'?"));
-      continue;
-    }
-    const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('=', 1));
-    const bool is_known = std::find(names.begin(), names.end(), absl::AsciiStrToLower(parts.second)) != names.end();
-    const std::string meant = is_known ? "" : Nearest(parts.second, names);
-    if ((parts.first == "state" || parts.first == "state!") && absl::IsInvalidArgument(status) && !meant.empty()) {
-      session->Note(absl::StrCat("  did you mean '", parts.first, "=", meant, "'?"));
-    }
+  const std::string advice = absl::IsInvalidArgument(status) ? AdviceOnFilter(filter, /*is_valid=*/false) : "";
+  if (!advice.empty()) {
+    session->Note("  " + Printable(advice));
   }
   return exit_code;
 }
@@ -149,8 +116,10 @@ void NoteNoJobs(const Session& session, const std::string& filter) {
     return;
   }
   const std::string in_tenant = InTenant(session);
+  const std::string advice = AdviceOnFilter(filter, /*is_valid=*/true);
   session.Note(absl::StrCat("no job", in_tenant, " matches --filter '", Printable(filter),
-                            "'; to list all: ", "ampctl job list", in_tenant.empty() ? "" : " --tenant '*'"));
+                            "'; to list all: ", "ampctl job list", in_tenant.empty() ? "" : " --tenant '*'",
+                            advice.empty() ? "" : "\n  " + Printable(advice)));
 }
 
 int ListJobs(Session* session, const ListOptions& options) {
@@ -162,7 +131,7 @@ int ListJobs(Session* session, const ListOptions& options) {
   const auto listing =
       options.sort.empty() ? ReadPages(*session, *client, options, &printer) : ReadSorted(*session, *client, options);
   if (!listing.ok()) {
-    return FailWithMeantState(session, listing.status(), options.filter);
+    return FailWithFilterMeant(session, listing.status(), options.filter);
   }
   const bool is_part =
       !listing->next_page_token.empty() || (!options.sort.empty() && listing->num_listed < listing->num_all);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "client/api/cancellation.h"
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
@@ -183,15 +184,28 @@ int Logs(Session* session, const LogsOptions& options) {
   return kExitOk;
 }
 
+// Also answers the values by which other programs ask for the whole log.
+std::string CheckTail(const std::string& text) {
+  const std::string problem = CheckCount(text);
+  return problem.empty() || (text != "-1" && text != "all") ? problem
+                                                            : problem + "; to print the whole log, leave --tail out";
+}
+
+// Returns the duration that was probably meant by a text that had a minus sign in front; empty if there is none.
+std::string GuessedAge(const std::string& text) { return ParseDuration(text).has_value() ? text : GuessDuration(text); }
+
 std::string CheckMoment(const std::string& text) {
   if (const std::string time = TimeOfUnix(text); !time.empty()) {
     return absl::StrCat("'", text, "' is a Unix time, which is not accepted; write ", time);
   }
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  const std::string guess = is_number               ? text + "m"
+                            : text.starts_with('-') ? GuessedAge(text.substr(1))
+                                                    : GuessDuration(text);
   return ParseMoment(text, absl::Now(), absl::LocalTimeZone()).has_value()
              ? ""
              : absl::StrCat("'", text, "' is not ", kMomentWords,
-                            is_number ? absl::StrCat("; did you mean ", text, "m?") : "");
+                            guess.empty() ? "" : absl::StrCat("; did you mean ", guess, "?"));
 }
 
 }  // namespace
@@ -215,7 +229,7 @@ Command LogsOfJobCommand() {
                      .value = &options->tail_lines,
                      .text = "N",
                      .help = "Print only the last N lines (default: the whole log)",
-                     .check = CheckCount},
+                     .check = CheckTail},
                     {.name = "--tail-bytes",
                      .value = &options->tail_bytes,
                      .text = "SIZE",

@@ -16,6 +16,9 @@
 namespace ampd::client {
 namespace {
 
+constexpr char kAboutPredictFile[] =
+    "to write a file that names the input data: echo 'data: {predict: {npz: {file: data/new.npz}}}' > data.yaml";
+
 // Returns the field violations of a status. The error of an older server for an unsupported field has no violations,
 // only the field's name in its metadata; for such an error, makes one violation from that name.
 std::vector<FieldViolation> ViolationsIn(const absl::Status& status) {
@@ -87,7 +90,7 @@ void AddWhatServerRefuses(Session* session, bool has_weights, SubmittedFile* sub
 }  // namespace
 
 OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& to_read) {
-  const auto text = ReadSource(to_read.path);
+  const auto text = to_read.has_weights ? ReadSource(to_read.path, kAboutPredictFile) : ReadSource(to_read.path);
   if (!text.ok()) {
     return session->Fail(text.status());
   }

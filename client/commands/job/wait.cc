@@ -12,6 +12,7 @@
 #include "client/api/job_watch.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
+#include "client/commands/filter_words.h"
 #include "client/commands/job/follow/detach.h"
 #include "client/commands/job/follow/reconnect.h"
 #include "client/commands/job/job.h"
@@ -40,7 +41,9 @@ std::string CheckState(const std::string& text) {
     return "";
   }
   v1::Job::State state = v1::Job::STATE_UNSPECIFIED;
-  if (word == "COMPLETE" || word == "COMPLETED" || (v1::Job::State_Parse(word, &state) && IsTerminal(state))) {
+  // Other programs have several words for the end of a job.
+  const std::string first = absl::AsciiStrToUpper(StatesNamed(word));
+  if (v1::Job::State_Parse(first.substr(0, first.find(',')), &state) && IsTerminal(state)) {
     return "to wait until the jobs have ended, leave out --for; the exit code then says how they ended";
   }
   return is_state(word).empty() ? absl::StrCat("'", text, "' is no state; did you mean ", word, "?") : is_state(text);
@@ -196,7 +199,8 @@ Command WaitForJobsCommand() {
                         {.name = "--timeout",
                          .value = &options->timeout,
                          .text = "DURATION",
-                         .help = "Give up after this time, with exit code 7 (default: wait forever)"},
+                         .help = "Give up after this time, with exit code 7 (default: wait forever)",
+                         .check = NotEndless("--timeout")},
                         ReconnectFor(&options->retry_for)},
           .run = [options](Session* session) {
             options->state = absl::AsciiStrToUpper(options->state);

@@ -38,6 +38,14 @@ TEST_F(AmpctlArtifact, AnUploadThatBreaksOff_ResumesWhereTheServerLostIt) {
   EXPECT_THAT(fake_.artifacts.TakeScript().upload_offsets, ElementsAre(0, 1'100'000, 2'200'000));
 }
 
+TEST_F(AmpctlArtifact, AnUploadedFileThatIsNoModel_IsNoted) {
+  Write("job.yaml", "name: x\n");
+  Write("model.pt2", "PK\x03\x04 and more");
+  EXPECT_EQ(Run("artifact upload job.yaml").err,
+            "note: job.yaml is not a torch.export file (.pt2), so no job can train it\n");
+  EXPECT_EQ(Run("artifact upload model.pt2").err, "");
+}
+
 // The file to upload is sparse. It takes no disk space, but reading it would take minutes.
 TEST_F(AmpctlArtifact, AnInterruptEndsTheReadingOfAFile) {
   Write("large", "");

@@ -275,6 +275,7 @@ TEST_F(AmpctlAuth, AuditShowsWhoDidWhatWithWhichResult) {
   EXPECT_NEAR(static_cast<double>(request.since().seconds()),
               static_cast<double>(absl::ToUnixSeconds(absl::Now())) - 3600, 60);
   EXPECT_EQ(Run("audit --limit 1001").exit_code, 2);
+  EXPECT_THAT(Run("audit --caller nobody").err, HasSubstr("did you mean: --caller '*:nobody'\n"));
 }
 
 }  // namespace

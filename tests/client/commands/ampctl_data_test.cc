@@ -281,7 +281,11 @@ TEST_F(AmpctlData, Tokenize_OfAFileThatIsNotText_NeedsAnyFormat) {
   Write("packed", std::string("\x1f\x8b\x08\0\0\0\0\0\0\3", 10) + std::string(20, '\7'));
   const Result packed = Run("data tokenize packed out.bin", kNoServer);
   EXPECT_EQ(packed.exit_code, 1);
-  EXPECT_THAT(packed.err, HasSubstr("packed: is compressed by gzip, and no text"));
+  EXPECT_THAT(packed.err, HasSubstr("packed: is compressed by gzip, and no text; to make a token of each of its bytes: "
+                                    "--any-format\n"));
+  Write("zeros", std::string("ab\0cd", 5));
+  EXPECT_THAT(Run("data tokenize zeros out.bin", kNoServer).err,
+              HasSubstr("zeros: has bytes of the value 0, and is no text; to make a token of each"));
   EXPECT_THAT(Run("data tokenize packed out.bin --any-format", kNoServer).out, HasSubstr("30 tokens"));
   Write("lines", "{\"text\": \"hi\", \"label\": 1}\n");
   EXPECT_THAT(Run("data tokenize lines out.bin --force", kNoServer).err, HasSubstr("lines holds JSON"));

@@ -315,6 +315,9 @@ TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {
   const std::string second = fake_.jobs.Add("n", v1::Job::RUNNING).id();
   EXPECT_EQ(Run("job pause " + first + " " + second).out, first + "  PAUSED\n" + second + "  PAUSED\n");
   EXPECT_EQ(Run("job resume -q " + first).out, first + "\n");
+  EXPECT_EQ(Run("job resume " + first).err, first + " was not paused; nothing was changed\n");
+  EXPECT_EQ(Run("job resume " + second).err, "");
+  Run("job pause " + second);
   EXPECT_THAT(Run("job show " + first).out, HasSubstr("QUEUED"));
   EXPECT_THAT(Run("job show " + second).err, HasSubstr("resume: ampctl job resume " + second));
   const Result result = Run("job pause j-nowhere " + first);
