@@ -3,9 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/grpc/name_resolution.h"
 #include "base/version.h"
 #include "client/cli/command_tree.h"
@@ -39,9 +37,7 @@ namespace {
 std::string ParseFormat(const std::string& text, OutputFormat* format) {
   const auto named = FormatNamed(text);
   if (!named.has_value()) {
-    const std::string meant = absl::AsciiStrToLower(absl::StripPrefix(text, "="));
-    return absl::StrCat("there is no output format '", text, "'",
-                        FormatNamed(meant).has_value() ? absl::StrCat("; did you mean -o ", meant, "?") : "");
+    return absl::StrCat("there is no output format '", text, "'");
   }
   *format = *named;
   return "";

@@ -36,6 +36,13 @@ constexpr char kOneProgram[] = "leave this option out: a job has one program, th
 constexpr char kSetValue[] = "--set takes the value itself, and reads no file: --set PATH=VALUE";
 constexpr char kCannotRemove[] = "--set cannot remove a field; remove it in the file";
 constexpr char kFromServer[] = "leave this option out: to get the files of a job, ampctl checkpoint download ID";
+constexpr char kColumns[] =
+    "leave this option out: -o wide prints more columns, and -o csv and -o json print all of them";
+constexpr char kNoWorkerFilter[] =
+    "leave this option out: ampctl worker list lists all workers; -o json | jq . or grep selects some of them";
+constexpr char kNewestEvents[] = "to print the newest events of a job: ampctl job events ID | tail -n %";
+constexpr char kNewFolder[] =
+    "leave this option out: the folder must be new, empty, or hold this same checkpoint, whose files are written again";
 constexpr char kLogTimes[] = "leave this option out: each line of the log begins with its time";
 
 constexpr char kJq[] =
@@ -54,6 +61,24 @@ constexpr struct {
     {"job list", "--all-namespaces", "to list the jobs of all tenants: ampctl job list --tenant '*'"},
     {"job list", "--reverse",
      "to sort in descending order, append ,desc to the field: ampctl job list --sort age,desc"},
+    {"job list", "--columns", kColumns},
+    {"job list", "--column", kColumns},
+    {"job list", "--cols", kColumns},
+    {"job list", "--fields", kColumns},
+    {"job list", "--show", kColumns},
+    {"worker list", "--columns", kColumns},
+    {"worker list", "--fields", kColumns},
+    {"artifact list", "--columns", kColumns},
+    {"checkpoint list", "--columns", kColumns},
+    {"worker list", "--filter", kNoWorkerFilter},
+    {"worker list", "--state", kNoWorkerFilter},
+    {"worker list", "--status", kNoWorkerFilter},
+    {"job events", "--tail", kNewestEvents},
+    {"job events", "--limit", kNewestEvents},
+    {"job events", "-n", kNewestEvents},
+    {"checkpoint download", "--force", kNewFolder},
+    {"checkpoint download", "--overwrite", kNewFolder},
+    {"checkpoint download", "--replace", kNewFolder},
     {"job list", "--web", kNoWebPage.purpose},
     {"job list", "-p", kOneQueue},
     {"job list", "--partition", kOneQueue},
@@ -164,8 +189,6 @@ constexpr struct {
     {"worker drain", "--disable-eviction", kDrainsAll},
     {"worker drain", "--grace-period",
      "leave this option out: before a job moves to another worker, it writes a checkpoint, however long that takes"},
-    {"worker list", "--all", "leave this option out: ampctl worker list lists all workers"},
-    {"worker list", "-a", "leave this option out: ampctl worker list lists all workers"},
 };
 
 }  // namespace
@@ -183,6 +206,9 @@ std::string AnswerToOption(const std::string& command, const std::string& option
   if (!command.empty() && (option == "-v" || option == "--verbose" || option == "--debug")) {
     return "leave this option out: ampctl has no verbose output; to see the version: ampctl version";
   }
+  if (command == "context show" && !option.empty() && !option.starts_with('-')) {
+    return "to see the addresses of all named servers: ampctl context list";
+  }
   const bool counts_devices = option == "--gpus" || option == "--gres" || option == "--devices";
   if (command == "job submit" && counts_devices && (option == "--devices" || IsMoreThanOne(value))) {
     return absl::StrCat(kOneDevice.purpose, "; for a GPU: --set resources.kind=GPU");
@@ -197,6 +223,9 @@ std::string AnswerToOption(const std::string& command, const std::string& option
     if (command == of_command && option == foreign) {
       return absl::StrReplaceAll(answer, {{"%", NeedsNoQuotes(value) ? value : "VALUE"}});
     }
+  }
+  if (command.ends_with(" list") && (option == "--all" || option == "-a")) {
+    return absl::StrCat("leave this option out: ampctl ", command, " lists all there are");
   }
   const bool is_template = option == "--jq" || option == "--template";
   return is_template && command != "init" ? kJq : "";

@@ -1,16 +1,22 @@
 #include "client/cli/parse_error.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <variant>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/nearest.h"
 #include "client/cli/foreign_syntax.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
+#include "client/cli/misplaced.h"
 
 namespace ampd::client {
 namespace {
@@ -111,17 +117,27 @@ std::string Missing(const CommandTree& tree, const ReadWords& read, const std::v
     return absl::StrCat(FullName(command), " needs ", names[0],
                         "; ampd trains from job files, not scripts; to write a job file to start from: ampctl init");
   }
+  // A word that is neither a file nor looks like one may be the name of a job.
+  const bool lacks_file = names == std::vector<std::string>{"--file FILE"} && !read.positionals.empty() &&
+                          !LooksLikeFile(read.positionals.back()) && access(read.positionals.back().c_str(), F_OK) != 0;
+  if (lacks_file) {
+    return absl::StrCat(FullName(command), " needs ", names[0], "; there is no file '", read.positionals.back(),
+                        "' here; to write a job file to start from: ampctl init");
+  }
   return absl::StrCat(FullName(command), " needs ", absl::StrJoin(names, " and "),
                       line.empty() ? "" : absl::StrCat("; did you mean: ", line));
 }
 
 // Explains that an option has no value, or more values than it takes.
-std::string WrongCount(const CommandTree& tree, const CLI::ParseError& error, const ReadWords& read) {
+std::string WrongCount(const CommandTree& tree, const CLI::ParseError& error, const ReadWords& read,
+                       const std::vector<std::string>& words) {
   for (const CLI::Option* option : OptionsOf(*read.command)) {
     const bool is_open = option == read.open || absl::StartsWith(error.what(), option->get_name() + ":");
     const bool takes_value = option->get_items_expected_max() > 0;
     if (takes_value && option->count() > 1 && static_cast<int>(option->count()) > option->get_items_expected_max()) {
-      return absl::StrCat(option->get_name(), " is given ", option->count(), " times; give it once");
+      const std::string joined = option->get_name() == "--filter" ? JoinedFilters(words) : "";
+      return absl::StrCat(option->get_name(), " is given ", option->count(), " times; give it once",
+                          joined.empty() ? "" : ", with AND between its terms: " + joined);
     }
     if (takes_value && is_open) {
       return absl::StrCat(option->get_name(), " needs a value: ", WrittenAs(tree, *option));
@@ -144,7 +160,7 @@ std::string FlagWithValue(const CLI::App& command, const std::vector<std::string
   return "";
 }
 
-std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
+std::string TooManyWords(const CommandTree& tree, const ReadWords& read, const std::vector<std::string>& words) {
   std::vector<std::string> taken;
   for (const CLI::Option* option : read.command->get_options()) {
     if (option->get_positional()) {
@@ -152,7 +168,13 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read) {
     }
   }
   const std::vector<std::string> extra = tree.root()->remaining(/*recurse=*/true);
-  const std::string shown = extra.empty() ? "" : absl::StrCat("; '", extra.front(), "' is one word too many");
+  const bool is_option = !extra.empty() && extra.front().starts_with('-');
+  const bool ends_options = is_option && std::find(words.begin(), words.end(), "--") != words.end();
+  const std::string shown = extra.empty() ? ""
+                                          : absl::StrCat("; '", extra.front(), "' is one word too many",
+                                                         ends_options ? "; leave out '--', because a word after it "
+                                                                        "is never an option"
+                                                                      : "");
   return absl::StrCat(FullName(*read.command), " takes ",
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
@@ -182,6 +204,21 @@ std::string WithOneOptionEach(const Argument* argument, const std::string& name,
   return "";
 }
 
+// Returns the end of a message about an unknown output format, which suggests one of `formats`: "; did you mean -o
+// yaml?" for a message that has 'yml'. Empty if none is similar.
+std::string MeantFormat(const std::string& message, const std::string& formats) {
+  constexpr std::pair<const char*, const char*> kUsual[] = {
+      {"yml", "yaml"}, {"ndjson", "jsonl"}, {"md", "markdown"}, {"text", "table"}, {"txt", "table"}};
+  const std::vector<std::string> quoted = absl::StrSplit(message, '\'');
+  const std::string text = quoted.size() < 2 ? "" : absl::AsciiStrToLower(absl::StripPrefix(quoted[1], "="));
+  const auto* const usual =
+      std::find_if(std::begin(kUsual), std::end(kUsual), [&text](const auto& pair) { return text == pair.first; });
+  const std::vector<std::string> known = absl::StrSplit(formats, ", ");
+  const std::string meant = usual != std::end(kUsual) ? usual->second : Nearest(text, known);
+  const bool is_known = std::find(known.begin(), known.end(), meant) != known.end();
+  return is_known && text.find(',') == std::string::npos ? absl::StrCat("; did you mean -o ", meant, "?") : "";
+}
+
 // Returns the message of the check that a value did not pass. The message begins with the parser's name for the
 // argument; this function replaces it by the name that the help shows.
 std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, const CLI::App& command,
@@ -199,7 +236,8 @@ std::string WrongValue(const CommandTree& tree, const CLI::ParseError& error, co
       return absl::StrCat(
           name, ": ", what.substr(prefix.size()),
           is_format ? absl::StrCat("; the formats ", SubcommandNames(command).empty() ? "of " + FullName(command) : "",
-                                   " are ", FormatNames(tree.FormatsOf(&command)))
+                                   " are ", FormatNames(tree.FormatsOf(&command)),
+                                   MeantFormat(what, FormatNames(tree.FormatsOf(&command))))
                     : "");
     }
   }
@@ -247,11 +285,12 @@ std::string ExplainParseError(const CommandTree& tree, const CLI::ParseError& er
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string option = UnknownOption(command, words);
-    return option.empty() ? TooManyWords(tree, read) : absl::StrCat(FullName(command), " has no option '", option, "'");
+    return option.empty() ? TooManyWords(tree, read, words)
+                          : absl::StrCat(FullName(command), " has no option '", option, "'");
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const std::string flag = FlagWithValue(command, words);
-    return flag.empty() ? WrongCount(tree, error, read) : flag;
+    return flag.empty() ? WrongCount(tree, error, read, words) : flag;
   }
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
     return WrongValue(tree, error, command, words);

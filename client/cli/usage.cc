@@ -6,14 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/nearest.h"
 #include "client/cli/command_words.h"
 #include "client/cli/foreign_values.h"
 #include "client/cli/foreign_words.h"
+#include "client/cli/misplaced.h"
 #include "client/cli/parse_error.h"
+#include "client/commands/job_checkpoint.h"
 #include "client/render/format.h"
 #include "client/terminal/exit_codes.h"
 #include "client/terminal/standard_streams.h"
@@ -156,10 +160,12 @@ std::string WithStep(const ReadWords& read, const std::string& unknown, const st
   if (unknown != "--step" || step.empty() || !TakesCheckpoint(*read.command)) {
     return "";
   }
+  const bool is_number = std::all_of(step.begin(), step.end(), absl::ascii_isdigit);
+  const std::string meant = is_number ? "" : CheckpointMeant(step);
   std::vector<std::string> line = WordsWithout("--step", *read.command, words);
   const auto job =
       std::find_if(line.begin(), line.end(), [](const std::string& word) { return !word.starts_with('-'); });
-  (job == line.end() ? line.insert(job, "JOB") : job)->append("@" + step);
+  (job == line.end() ? line.insert(job, "JOB") : job)->append("@" + (meant.empty() ? step : meant));
   return CommandLine(FullName(*read.command), line);
 }
 
@@ -212,9 +218,6 @@ std::string LineMeant(const ReadWords& read, const std::string& unknown, const s
   if (const std::string line = WithStep(read, unknown, words); !line.empty()) {
     return line;
   }
-  if (const std::string order = ValueAfter("--sort", words); order.size() > 1 && order.front() == '-') {
-    return absl::StrCat("--sort ", order.substr(1), ",desc");
-  }
   const std::string value = ValueAfter(unknown, words);
   const bool is_other_format = unknown == "--format" && !FormatNamed(value).has_value();
   const std::string rewritten = is_other_format ? "" : RewrittenOption(PathOf(*read.command), unknown, value);
@@ -235,14 +238,37 @@ std::string OptionMeant(const std::string& unknown, const CLI::App& command) {
   return meant.empty() ? Nearest(unknown, known) : meant;
 }
 
+// Returns the answer with the job that the user has typed in place of ID. `value` is the value of an option that the
+// command does not have, so that it may count as a positional word.
+std::string ForTypedJob(const ReadWords& read, const std::string& value, const std::string& answer) {
+  std::vector<std::string> names = read.positionals;
+  std::erase(names, value);
+  if (names.size() != 1 || !NeedsNoQuotes(names[0])) {
+    return answer;
+  }
+  std::vector<std::string> words = absl::StrSplit(answer, ' ');
+  std::replace(words.begin(), words.end(), std::string("ID"), names[0]);
+  return absl::StrJoin(words, " ");
+}
+
 // Returns a sentence that tells the user what to do if the command does not know an option, or does not take a word.
 // Empty if there is no such sentence. A word after `list`, as in `job list x`, is taken for the name of an object: the
 // sentence says how to show this object.
-std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::string& unknown,
-                     const std::string& value) {
+std::string AnswerTo(const CLI::App& root, const ReadWords& read, const std::string& unknown, const std::string& value,
+                     const std::vector<std::string>& words) {
   const std::string path = PathOf(*read.command);
   const bool has_extra = unknown.empty() && !read.positionals.empty();
-  const std::string answer = AnswerToOption(path, has_extra ? read.positionals.front() : unknown, value);
+  const std::string lines = has_extra ? OneLineEach(read, words) : "";
+  const std::string answer =
+      !lines.empty()
+          ? Printable(lines)
+          : ForTypedJob(read, value, AnswerToOption(path, has_extra ? read.positionals.front() : unknown, value));
+  const bool is_term = answer.empty() && has_extra && path == "job list" &&
+                       FilterForWord(read.positionals.front()).empty() &&
+                       absl::StrContains(read.positionals.front(), "=");
+  if (is_term) {
+    return Printable(AdviceOnFilter(read.positionals.front(), /*is_valid=*/false));
+  }
   const bool is_list = path == "job list" || path == "worker list" || path == "policy list";
   const bool is_name = answer.empty() && has_extra && is_list && FilterForWord(read.positionals.front()).empty();
   return is_name ? AdviceOnName(root, path.substr(0, path.find(' ')), read.positionals) : answer;
@@ -284,6 +310,10 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
     WriteMessage(absl::StrCat(no_command, advice, "\n"));
     return kExitUsage;
   }
+  if (const std::string line = PathOf(group).empty() ? WithSplitCommand(group, rest) : ""; !line.empty()) {
+    WriteMessage(absl::StrCat(no_command, "did you mean: ", Printable(line), "\n"));
+    return kExitUsage;
+  }
   const std::vector<std::string> commands = SubcommandNames(group);
   if (commands.empty()) {
     WriteMessage(absl::StrCat("error: '", Printable(unknown), "' is not a command: ", full,
@@ -305,6 +335,11 @@ int FailUnknownCommand(const CLI::App& group, const std::vector<std::string>& wo
 int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const ReadWords read = Read(*tree.root(), words);
+  if (const EarlyOption early = FindEarlyOption(*tree.root(), words); !early.option.empty()) {
+    WriteMessage(absl::StrCat("error: ", FullName(*early.at), " has no option '", early.option,
+                              "'; an option stands behind its command; did you mean: ", Printable(early.line), "\n"));
+    return kExitUsage;
+  }
   if (!read.unknown.empty()) {
     return FailUnknownCommand(*read.command, words, read.unknown);
   }
@@ -312,9 +347,15 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
   const bool is_value_wrong = dynamic_cast<const CLI::ValidationError*>(&error) != nullptr ||
                               dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
   const std::string unknown = UnknownOption(*read.command, words);
-  const std::string line = LineMeant(read, unknown, words);
+  const bool is_filter = PathOf(*read.command) == "job list" && read.positionals.size() == 1 &&
+                         !FilterForWord(read.positionals.front()).empty();
+  const std::string with_option =
+      is_value_wrong || is_filter || !unknown.empty() ? "" : Printable(WithOptionForWord(read, words));
+  const std::string line = with_option.empty() ? LineMeant(read, unknown, words) : with_option;
   const std::string nearest = !line.empty() ? line : is_value_wrong ? "" : OptionMeant(unknown, *read.command);
-  const std::string answer = is_value_wrong ? "" : AnswerTo(*tree.root(), read, unknown, ValueAfter(unknown, words));
+  const std::string answer = is_value_wrong || !with_option.empty()
+                                 ? ""
+                                 : AnswerTo(*tree.root(), read, unknown, ValueAfter(unknown, words), words);
   const bool needs_owner = absl::StrContains(absl::StrCat(answer, nearest), "owner=NAME");
   if (!answer.empty()) {
     absl::StrAppend(&text, "  ", answer, needs_owner ? kAboutOwner : "", "\n");
@@ -329,9 +370,12 @@ int FailUsage(const CommandTree& tree, const CLI::ParseError& error, int argc, c
 
 int FailFormat(const CommandTree& tree, OutputFormat format) {
   const std::string full = FullName(*tree.selected());
-  WriteMessage(absl::StrCat("error: ", full, " does not support the format '", FormatName(format),
-                            "'; its formats are ", FormatNames(tree.FormatsOf(tree.selected())), "\n  try: ", full,
-                            " --help\n"));
+  const FormatSet formats = tree.FormatsOf(tree.selected());
+  const std::string known = formats.size() == 1
+                                ? absl::StrCat("its only format is ", FormatNames(formats), ", so leave -o out")
+                                : absl::StrCat("its formats are ", FormatNames(formats));
+  WriteMessage(absl::StrCat("error: ", full, " does not support the format '", FormatName(format), "'; ", known,
+                            "\n  try: ", full, " --help\n"));
   return kExitUsage;
 }
 
