@@ -37,13 +37,13 @@ namespace ampd::amp {
 namespace {
 
 constexpr int64_t kVocabulary = 24;
-constexpr int64_t kLength = 6;
+constexpr int64_t kLength = 4;
 // The middle one of the model's three blocks computes in FP8. Two of its four layers read the result of a norm.
 constexpr int64_t kLayersBehindNorms = 2;
 
 graph::Graph Gpt() {
   return models::BuildGpt(
-             {.num_layers = 3, .width = 32, .num_heads = 2, .vocabulary = kVocabulary, .sequence_length = kLength})
+             {.num_layers = 3, .width = 16, .num_heads = 2, .vocabulary = kVocabulary, .sequence_length = kLength})
       .value();
 }
 
@@ -51,7 +51,7 @@ std::vector<Batch> Batches(int64_t num) {
   std::vector<Batch> batches;
   for (int64_t i = 0; i < num; ++i) {
     batches.push_back(
-        {at::randint(0, kVocabulary, {3, kLength}, at::kLong), at::randint(0, kVocabulary, {3 * kLength}, at::kLong)});
+        {at::randint(0, kVocabulary, {2, kLength}, at::kLong), at::randint(0, kVocabulary, {2 * kLength}, at::kLong)});
   }
   return batches;
 }
