@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "client/cli/command_words.h"
+#include "client/cli/answers/command_words.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 

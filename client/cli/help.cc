@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/command_words.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/command_words.h"
+#include "client/cli/answers/foreign_words.h"
 #include "client/cli/parse_error.h"
 #include "client/cli/topics.h"
 #include "client/cli/usage.h"

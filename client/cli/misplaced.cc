@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/things.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/things.h"
 #include "client/commands/filter_meant.h"
 
 namespace ampd::client {

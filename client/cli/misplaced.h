@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/command_words.h"
+#include "client/cli/answers/command_words.h"
 
 // Corrects command lines of ampctl whose words are right but stand in the wrong place. Each function returns whole
 // command lines, with all words of the user, that can be copied into a shell.

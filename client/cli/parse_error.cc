@@ -13,9 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/nearest.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_words.h"
 #include "client/cli/misplaced.h"
 
 namespace ampd::client {
@@ -179,8 +179,8 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read, const s
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }
 
-// Returns what to write in place of a list such as `--preset bf16,fp16`, if the option takes one word of a fixed set but
-// may be repeated: "--preset bf16 --preset fp16". Empty for other options and values.
+// Returns what to write in place of a list such as `--preset bf16,fp16`, if the option takes one word of a fixed set
+// but may be repeated: "--preset bf16 --preset fp16". Empty for other options and values.
 std::string WithOneOptionEach(const Argument* argument, const std::string& name,
                               const std::vector<std::string>& words) {
   if (argument == nullptr || argument->choices.empty() ||

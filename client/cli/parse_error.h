@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "client/cli/answers/command_words.h"
 #include "client/cli/command_tree.h"
-#include "client/cli/command_words.h"
 
 namespace ampd::client {
 

@@ -109,8 +109,9 @@ ROOMS = {
     "client/commands/init": "base base/io client/commands client/jobfile client/terminal files",
     "client/commands/server": "ampd base client/api client/commands client/render client/terminal",
     "client/commands/worker": "client/commands client/render client/terminal",
-    "client/cli": "base client/cli/tables client/commands client/jobfile client/render client/terminal cli11",
-    "client/cli/tables": "",
+    "client/cli": "base client/cli/answers client/commands client/jobfile client/render client/terminal cli11",
+    "client/cli/answers": "base client/cli/answers/tables client/commands client/jobfile client/render client/terminal cli11",
+    "client/cli/answers/tables": "",
 
     "worker/agent": "ampd base base/api base/flags base/io base/ipc base/tls base/http worker/agent/artifacts worker/agent/attempts worker/agent/files worker/agent/link "
                     "worker/agent/trainers worker/device worker/shim clock files prometheus",

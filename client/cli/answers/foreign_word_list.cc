@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_words.h"
-#include "client/cli/tables/foreign_word_tables.h"
+#include "client/cli/answers/foreign_words.h"
+#include "client/cli/answers/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

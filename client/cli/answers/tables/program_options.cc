@@ -1,4 +1,4 @@
-#include "client/cli/tables/program_options.h"
+#include "client/cli/answers/tables/program_options.h"
 
 namespace ampd::client {
 namespace {

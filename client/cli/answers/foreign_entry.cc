@@ -1,12 +1,12 @@
-#include "client/cli/foreign_entry.h"
+#include "client/cli/answers/foreign_entry.h"
 
 #include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/own_words.h"
-#include "client/cli/things.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/own_words.h"
+#include "client/cli/answers/things.h"
 
 namespace ampd::client {
 namespace {

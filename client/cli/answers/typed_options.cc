@@ -1,4 +1,4 @@
-#include "client/cli/typed_options.h"
+#include "client/cli/answers/typed_options.h"
 
 #include <algorithm>
 #include <string_view>
@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_words.h"
 
 namespace ampd::client {
 namespace {

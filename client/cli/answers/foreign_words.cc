@@ -1,4 +1,4 @@
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_words.h"
 
 #include <algorithm>
 #include <string_view>
@@ -11,19 +11,19 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/nearest.h"
-#include "client/cli/command_words.h"
-#include "client/cli/dropped_options.h"
-#include "client/cli/foreign_entry.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_verbs.h"
-#include "client/cli/left_out.h"
-#include "client/cli/own_words.h"
-#include "client/cli/safe_answers.h"
-#include "client/cli/several_jobs.h"
-#include "client/cli/shell_lines.h"
-#include "client/cli/things.h"
-#include "client/cli/typed_options.h"
+#include "client/cli/answers/command_words.h"
+#include "client/cli/answers/dropped_options.h"
+#include "client/cli/answers/foreign_entry.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_verbs.h"
+#include "client/cli/answers/left_out.h"
+#include "client/cli/answers/own_words.h"
+#include "client/cli/answers/safe_answers.h"
+#include "client/cli/answers/several_jobs.h"
+#include "client/cli/answers/shell_lines.h"
+#include "client/cli/answers/things.h"
+#include "client/cli/answers/typed_options.h"
 
 namespace ampd::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_words.h"
 
 namespace ampd::client {
 

@@ -2,11 +2,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_words.h"
-#include "client/cli/several_jobs.h"
-#include "client/cli/tables/foreign_answers.h"
-#include "client/cli/tables/missing_things.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_words.h"
+#include "client/cli/answers/several_jobs.h"
+#include "client/cli/answers/tables/foreign_answers.h"
+#include "client/cli/answers/tables/missing_things.h"
 
 namespace ampd::client {
 namespace {

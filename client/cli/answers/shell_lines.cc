@@ -1,4 +1,4 @@
-#include "client/cli/shell_lines.h"
+#include "client/cli/answers/shell_lines.h"
 
 #include <algorithm>
 #include <map>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_words.h"
 
 namespace ampd::client {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/cli/tables/foreign_answers.h"
+#include "client/cli/answers/tables/foreign_answers.h"
 
 // The answers to commands of other programs for which ampd has no equivalent. Each answer says what ampd has instead.
 namespace ampd::client {

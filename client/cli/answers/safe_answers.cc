@@ -1,4 +1,4 @@
-#include "client/cli/safe_answers.h"
+#include "client/cli/answers/safe_answers.h"
 
 #include <algorithm>
 #include <string_view>
@@ -10,9 +10,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/own_words.h"
-#include "client/cli/several_jobs.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/own_words.h"
+#include "client/cli/answers/several_jobs.h"
 
 namespace ampd::client {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/units.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_words.h"
 #include "client/jobfile/meant_override.h"
 #include "client/jobfile/spec_fields.h"
 

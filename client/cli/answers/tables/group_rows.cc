@@ -1,5 +1,5 @@
 // Words that users type in place of a command of one of ampctl's own groups, such as "describe" in "job describe".
-#include "client/cli/tables/foreign_word_tables.h"
+#include "client/cli/answers/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

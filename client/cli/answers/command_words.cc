@@ -1,9 +1,9 @@
-#include "client/cli/command_words.h"
+#include "client/cli/answers/command_words.h"
 
 #include <algorithm>
 
-#include "client/cli/foreign_words.h"
-#include "client/cli/own_words.h"
+#include "client/cli/answers/foreign_words.h"
+#include "client/cli/answers/own_words.h"
 
 namespace ampd::client {
 

@@ -1,4 +1,4 @@
-#include "client/cli/left_out.h"
+#include "client/cli/answers/left_out.h"
 
 #include <algorithm>
 #include <string_view>
@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_words.h"
 
 namespace ampd::client {
 namespace {

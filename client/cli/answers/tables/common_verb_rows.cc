@@ -1,4 +1,4 @@
-#include "client/cli/tables/foreign_word_tables.h"
+#include "client/cli/answers/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/things.h"
+#include "client/cli/answers/things.h"
 
 #include <algorithm>
 #include <string_view>

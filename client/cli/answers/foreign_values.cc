@@ -1,4 +1,4 @@
-#include "client/cli/foreign_values.h"
+#include "client/cli/answers/foreign_values.h"
 
 #include <algorithm>
 #include <vector>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_words.h"
 #include "client/commands/filter_words.h"
 
 namespace ampd::client {

@@ -1,5 +1,5 @@
 // Commands of docker and of tools for training. The first word of a row is the program to which the other words belong.
-#include "client/cli/tables/foreign_word_tables.h"
+#include "client/cli/answers/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/dropped_options.h"
+#include "client/cli/answers/dropped_options.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/things.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/things.h"
 
 namespace ampd::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/own_words.h"
+#include "client/cli/answers/own_words.h"
 
 #include <algorithm>
 
@@ -8,11 +8,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/command_words.h"
-#include "client/cli/foreign_syntax.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/foreign_words.h"
-#include "client/cli/things.h"
+#include "client/cli/answers/command_words.h"
+#include "client/cli/answers/foreign_syntax.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/foreign_words.h"
+#include "client/cli/answers/things.h"
 
 namespace ampd::client {
 namespace {

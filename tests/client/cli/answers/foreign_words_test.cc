@@ -1,5 +1,5 @@
 // Tests the answers to commands that users know from other programs. The golden file shows them all.
-#include "client/cli/foreign_words.h"
+#include "client/cli/answers/foreign_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/foreign_values.h"
-#include "client/cli/shell_lines.h"
+#include "client/cli/answers/foreign_values.h"
+#include "client/cli/answers/shell_lines.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/golden_file.h"
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "client/cli/tables/foreign_answers.h"
-#include "client/cli/tables/missing_things.h"
+#include "client/cli/answers/tables/foreign_answers.h"
+#include "client/cli/answers/tables/missing_things.h"
 
 // The tables of foreign words, which are commands of other programs that users try in ampctl (foreign_words.h). There
 // is one table per origin, such as kubectl.

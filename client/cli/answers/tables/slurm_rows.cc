@@ -1,5 +1,5 @@
 // Slurm, PBS and LSF.
-#include "client/cli/tables/foreign_word_tables.h"
+#include "client/cli/answers/tables/foreign_word_tables.h"
 
 namespace ampd::client {
 namespace {

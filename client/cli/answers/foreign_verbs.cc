@@ -1,10 +1,10 @@
-#include "client/cli/foreign_verbs.h"
+#include "client/cli/answers/foreign_verbs.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "absl/strings/str_split.h"
-#include "client/cli/command_words.h"
+#include "client/cli/answers/command_words.h"
 
 namespace ampd::client {
 namespace {
