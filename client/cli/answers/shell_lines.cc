@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kSubmit = "ampctl job submit ";
+constexpr std::string_view kSubmitCall = "ampctl job submit ";
 
 // When a job may start that depends on others.
 enum class Start { kAfterSuccess, kAfterEnd, kAfterFailure, kAfterStart };
@@ -187,7 +187,7 @@ std::string NumbersOfArray(const std::string& text) {
 }
 
 std::string InShell(const std::string& call, const Words& words) {
-  if (!call.starts_with(kSubmit)) {
+  if (!call.starts_with(kSubmitCall)) {
     return call;
   }
   std::string line = ForEachFile(call, words);
