@@ -120,7 +120,8 @@ std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, c
                                 const Words& rest) {
   for (const std::string& word : rest) {
     const bool is_all = word == "--all" || word.starts_with("--all=");
-    const std::string answer = is_all ? AnswerToOption(PathOf(command), "--all") : "";
+    const bool acts = !PathOf(command).ends_with(" list");
+    const std::string answer = is_all && acts ? AnswerToOption(PathOf(command), "--all") : "";
     if (!answer.empty()) {
       return answer;
     }

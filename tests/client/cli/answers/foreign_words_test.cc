@@ -458,9 +458,10 @@ TEST_F(ForeignWordsTest, AnOptionThatIsLeftOut_IsNamedWithTheReason) {
        "to show a job: ampctl job show x; -o is left out: the command has other formats, which its --help names"},
       {"drain w1 --grace-period=60",
        "to take a worker out of service (its jobs write a checkpoint, and continue on other workers): ampctl worker "
-       "drain w1; --grace-period is left out: a job that moves writes a checkpoint, however long that takes"},
+       "drain w1; --grace-period is left out: before a job moves to another worker, it writes a checkpoint, however "
+       "long that takes"},
       {"scontrol update JobId=5 TimeLimit=60 Partition=gpu",
-       "to change more than a job's priority, submit its file again: ampctl job submit -f FILE --set deadline=1h; to "
+       "to change more than a job's priority, submit its file again: ampctl job submit -f FILE --set deadline=60m; to "
        "cancel the old job: ampctl job cancel 5; Partition is left out: the server has one queue, without partitions "
        "and classes"},
   });
