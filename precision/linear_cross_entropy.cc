@@ -85,7 +85,7 @@ class Chains {
            graph::IsFloatingPoint(program_.type(*node.ValueOf("self")).dtype);
   }
 
-  // Whether the node is a linear layer in one dtype, whose results are the classes of the loss.
+  // Whether the node is a linear layer in a single dtype, whose results are the logits of the loss: one for each class.
   bool IsLinearTo(const Node& node, const Node& loss) const {
     if (node.op != "aten.linear.default" || node.without_gradient) {
       return false;

@@ -297,7 +297,7 @@ std::string JoinedFilters(const Words& words) {
     if (filter.empty()) {
       continue;
     }
-    // Single quotes around the whole filter leave no room for others in it.
+    // The filter is written between single quotes, so it must not contain any.
     filter = absl::StrContains(filter, "'") ? ConvertFilter(filter).filter : filter;
     const bool has_or = absl::StrContains(absl::AsciiStrToUpper(filter), " OR ");
     terms.push_back(has_or ? absl::StrCat("(", filter, ")") : filter);

@@ -209,8 +209,8 @@ std::string WithCommas(const ReadWords& read, const std::string& unknown, const 
   return "";
 }
 
-// Returns what the user probably meant by an option of another program, or by a value in the wrong place. This is a
-// whole command line, or only an option such as "--sort loss,desc". Empty if there is no such option or value.
+// Returns what the user probably meant by an option of another program, or by a value in the wrong place. The result is
+// a whole command line, or only an option such as "--sort loss,desc". Empty if there is no such option or value.
 std::string LineMeant(const ReadWords& read, const std::string& unknown, const std::vector<std::string>& words) {
   if (const std::string line = WithFile(read, unknown, words); !line.empty()) {
     return line;

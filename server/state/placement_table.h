@@ -79,7 +79,7 @@ class PlacementTable {
   // Determines which of the worker's devices are free. Marks a free device as changed if it was not free before this
   // call, or is in `changed`.
   void RefreshWorker(const std::string& name, const std::set<std::string>& changed);
-  // Marks the jobs whose wait for a retry has ended as changed.
+  // Marks as changed the jobs whose wait for a retry has ended.
   void EndWaits(int64_t now_unix_micros);
   // Returns the first job in the queue, at or after `key`, that has to be compared with a device.
   std::optional<QueueKey> NextToExamine(const QueueKey& key) const;

@@ -281,7 +281,8 @@ std::string OfNameAndVerb(const CLI::App& root, const Words& typed, const Words&
   return DidYouMean(root, *command, rest);
 }
 
-// Returns the advice of ForeignWordAdvice without its end, which names the options that the advice leaves out.
+// Returns the first part of the text of ForeignWordAdvice: the suggested command. The other part names the user's
+// options that the suggestion does not contain.
 std::string AdviceOn(const CLI::App& root, const std::string& group, const Words& rest) {
   if (group.empty() && rest.size() > 1 && IsProgram(rest[0])) {
     return OfProgram(root, rest);

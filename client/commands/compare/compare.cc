@@ -126,8 +126,8 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
   return compared;
 }
 
-// Returns the options that the command for the verdict repeats, each after a blank. The value of an option is in single
-// quotes if it has a blank, as the names of some policies have.
+// Returns the user's options that the suggested command for the verdict contains again, each after a blank. A value
+// with a blank in it, as the names of some policies have, is in single quotes.
 std::string VerdictOptions(const CompareOptions& options) {
   std::string text;
   const auto add = [&text](const char* name, const std::string& value) {

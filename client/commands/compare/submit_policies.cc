@@ -28,7 +28,8 @@ absl::Status PinToOnePlace(Session* session, JobClient* client, v1::JobSpec* spe
   AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Worker> workers, client->ListWorkers());
   const auto place = ChoosePlace(workers, spec->resources());
   if (!place.has_value()) {
-    session->Note("no available worker has a device that fits the job's resources; the jobs wait for such a worker");
+    session->Note(
+        "no available worker has a device with the resources that the jobs ask for; the jobs wait until one has");
     return absl::OkStatus();
   }
   spec->mutable_resources()->set_worker(place->worker);

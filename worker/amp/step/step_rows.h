@@ -8,7 +8,8 @@
 namespace ampd::amp {
 
 // The rows of one pass of kernels over tensors. A row describes a tensor by the pointers that kernels read. Undefined
-// and empty tensors have no row; a row's number is the index of its tensor among the pass's arguments.
+// and empty tensors have no row. The number of a row is the index of its tensor among the pass's arguments, so the
+// numbers may have gaps.
 struct StepRows {
   std::vector<kernels::TensorRow> rows;
   int64_t num_chunks = 0;
