@@ -164,6 +164,16 @@ TEST_F(AmpctlAuth, Login_ToAServerThatIsDown_SaysSoAndSavesNothing) {
   }
 }
 
+TEST_F(AmpctlAuth, AContextWithANewTenant_KeepsTheTokenOfItsLogin) {
+  const std::string kept = folder_ + "/config/ampd/lab.token";
+  Write("typed", "ampd_typed\n");
+  ASSERT_EQ(Run("login lab " + fake_.address() + " < typed").exit_code, 0);
+  const Result changed = Run("context add lab " + fake_.address() + " --tenant vision");
+  EXPECT_EQ(changed.exit_code, 0);
+  EXPECT_THAT(changed.err, AllOf(HasSubstr("tenant=vision"), HasSubstr("token-file=" + kept)));
+  EXPECT_TRUE(std::filesystem::exists(kept));
+}
+
 TEST_F(AmpctlAuth, ARemovedContext_LosesTheTokenOfItsLogin) {
   const std::string kept = folder_ + "/config/ampd/lab.token";
   const std::string login = "login lab " + fake_.address() + " < typed";
