@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/formats/content_kind.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "data/text/utf8.h"
 
 namespace ampd::text {
@@ -65,9 +67,12 @@ absl::Status TextFile::CheckContent(bool any_format) {
   is_json_ = content.kind == ContentKind::kJson;
   const bool may_be_text = !content.is_certain || is_json_ || content.kind == ContentKind::kText ||
                            content.kind == ContentKind::kUnknown || content.kind == ContentKind::kEmpty;
-  // ContentOf does not know every binary format, but no text has a byte of the value 0.
-  if (may_be_text && !any_format && buffer_.find('\0') != std::string::npos) {
-    return absl::DataLossError(absl::StrCat(path_, ": has bytes of the value 0, and is no text"));
+  // ContentOf does not know every binary format. A text may have a byte of the value 0, which is a character of UTF-8.
+  const std::optional<size_t> not_utf8 = FirstInvalidUtf8(buffer_);
+  constexpr size_t kMostBytesOfCharacter = 4;  // The end of the buffer may cut a character.
+  const bool is_utf8 = !not_utf8.has_value() || *not_utf8 + kMostBytesOfCharacter > buffer_.size();
+  if (may_be_text && !any_format && !is_utf8 && buffer_.find('\0') != std::string::npos) {
+    return absl::DataLossError(absl::StrCat(path_, ": is no text: it has bytes of the value 0, and is not UTF-8"));
   }
   return may_be_text || any_format
              ? absl::OkStatus()
