@@ -235,7 +235,7 @@ void DevRun::Announce() const {
       "  try      in another terminal, in this folder:\n"
       "           ampctl job submit -f job.yaml --follow\n"
       "           ampctl job list\n"
-      "  Ctrl-C ends the server and the worker; running jobs write a checkpoint and resume at the next start\n",
+      "  Ctrl-C ends server and worker; running jobs write a checkpoint and resume at the next start\n",
       address_.c_str(), metrics_address_.c_str(), devices_.c_str(), worker_metrics_.c_str(), roots.c_str(),
       folder_.c_str());
   FlushOutput();
