@@ -171,26 +171,30 @@ std::vector<LookAlike> FindLookAlikes(std::string_view text) {
   text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   int line = 1;
   size_t line_start = 0;
+  int num_before = 0;  // characters of the line before `at`
   for (size_t at = 0; at < text.size() && found.size() < kMost;) {
     const size_t num_bytes = std::max<size_t>(1, Utf8CharacterBytes(text, at));
     if (text[at] == '\n') {
       ++line;
       line_start = at + 1;
+      num_before = -1;
     }
     if (std::optional<LookAlike> one = num_bytes > 1 ? LookAlikeOf(text.substr(at, num_bytes)) : std::nullopt) {
       one->line = line;
       one->column = static_cast<int>(at - line_start) + 1;
+      one->shown_column = num_before + 1;
       found.push_back(*std::move(one));
     }
     at += num_bytes;
+    ++num_before;
   }
   return found;
 }
 
 std::string ExplainLookAlike(const LookAlike& one) {
-  const std::string where = one.line == 0
-                                ? absl::StrCat("the character '", OneLine(one.character), "' is ")
-                                : absl::StrCat("the character in line ", one.line, ", column ", one.column, " is ");
+  const std::string where =
+      one.line == 0 ? absl::StrCat("the character '", OneLine(one.character), "' is ")
+                    : absl::StrCat("the character in line ", one.line, ", column ", one.shown_column, " is ");
   const std::string what = absl::StrCat(where, one.code, " (", one.name, ")");
   return one.plain.empty()  ? absl::StrCat(what, ", which nobody sees; remove it")
          : one.plain == " " ? absl::StrCat(what, ", which looks like a space; type a plain space")

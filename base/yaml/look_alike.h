@@ -13,6 +13,7 @@ namespace ampd {
 struct LookAlike {
   int line = 0;           // from 1; 0 in a text that has no lines, such as the value of an option
   int column = 0;         // from 1, in bytes, as in SourceMark
+  int shown_column = 0;   // from 1, in characters, as an editor counts them
   std::string character;  // its bytes
   std::string code;       // "U+0430"
   std::string name;       // "Cyrillic small letter a"

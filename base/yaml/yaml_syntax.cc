@@ -96,12 +96,24 @@ std::optional<SourceMark> FindUnclosed(const Lines& lines, size_t num_lines, con
 }
 
 // Finds characters on line `number`, and on the line before it, that look like characters of YAML's syntax but are not.
-// Returns the last of them.
+// Returns the last of them or, if lines before it have the same character, the first one in these lines.
 std::optional<LookAlike> FalseSyntaxNear(const std::vector<LookAlike>& look_alikes, int number) {
-  const auto found = std::find_if(look_alikes.rbegin(), look_alikes.rend(), [number](const LookAlike& one) {
+  const auto last = std::find_if(look_alikes.rbegin(), look_alikes.rend(), [number](const LookAlike& one) {
     return IsOfSyntax(one) && (one.line == number || one.line == number - 1);
   });
-  return found == look_alikes.rend() ? std::nullopt : std::optional(*found);
+  auto first = last;
+  for (auto one = last; one != look_alikes.rend() && one->line >= first->line - 1; ++one) {
+    first = one->code == first->code ? one : first;
+  }
+  return first == look_alikes.rend() ? std::nullopt : std::optional(*first);
+}
+
+// Explains the character, and says how many more there are of it.
+std::string ExplainFalseSyntax(const LookAlike& look_alike, const std::vector<LookAlike>& look_alikes) {
+  const auto num_same = std::count_if(look_alikes.begin(), look_alikes.end(),
+                                      [&](const LookAlike& one) { return one.code == look_alike.code; });
+  return absl::StrCat(ExplainLookAlike(look_alike),
+                      num_same > 1 ? absl::StrCat("; the file has ", num_same - 1, " more of this character") : "");
 }
 
 // Returns the line that led to a message of yaml-cpp about the layout at `mark`; nothing if there is none.
@@ -266,17 +278,20 @@ Problem ExplainSyntax(std::string_view text, const SourceMark& mark, const YamlK
   const std::vector<LookAlike> look_alikes = FindLookAlikes(text);
   const std::optional<LookAlike> look_alike = FalseSyntaxNear(look_alikes, mark.line);
   if (look_alike.has_value() && look_alike->plain == ":") {
-    return ProblemAt({mark.source, look_alike->line, look_alike->column}, "not YAML: " + ExplainLookAlike(*look_alike));
+    return ProblemAt({mark.source, look_alike->line, look_alike->shown_column},
+                     "not YAML: " + ExplainFalseSyntax(*look_alike, look_alikes));
   }
   if (auto cause = FindCause(lines, mark, kind, message); cause.has_value()) {
     const std::optional<LookAlike> near = FalseSyntaxNear(look_alikes, cause->mark.line);
     if (near.has_value() && near->line == cause->mark.line) {
-      return ProblemAt({mark.source, near->line, near->column}, "not YAML: " + ExplainLookAlike(*near));
+      return ProblemAt({mark.source, near->line, near->shown_column},
+                       "not YAML: " + ExplainFalseSyntax(*near, look_alikes));
     }
     return *std::move(cause);
   }
-  return ProblemAt(mark, absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message),
-                                      look_alike.has_value() ? "; " + ExplainLookAlike(*look_alike) : ""));
+  return ProblemAt(mark,
+                   absl::StrCat("not YAML: ", ExplainedByText(lines, mark, kind, message),
+                                look_alike.has_value() ? "; " + ExplainFalseSyntax(*look_alike, look_alikes) : ""));
 }
 
 }  // namespace ampd

@@ -152,6 +152,13 @@ TEST(YamlTree, ABareLineWithAnInvisibleCharacter_NamesIt) {
             "sees; remove it");
 }
 
+TEST(YamlTree, NoBreakSpacesAsIndentation_AreNamedInTheFirstOfTheirLines) {
+  EXPECT_EQ(ProblemOf("a:\n\u00a0\u00a0b:\n\u00a0\u00a0\u00a0\u00a0c: 1\n    d: 2\n", kLists),
+            "f:4:6: not YAML: indented deeper than line 3, whose field has a value; let both begin in the same column; "
+            "the character in line 2, column 1 is U+00A0 (no-break space), which looks like a space; type a plain "
+            "space; the file has 5 more of this character");
+}
+
 TEST(LookAlikes, OfATextWithoutLines_AreQuoted) {
   std::vector<LookAlike> found = FindLookAlikes("n\u0430me");
   ASSERT_EQ(found.size(), 1);
@@ -165,12 +172,12 @@ TEST(LookAlikes, AreFoundWithTheirPlaces) {
       FindLookAlikes("n\u0430me: \u201cx\u201d\n# \u00e9\nq: \uff11\u200b\u2013\u0663\n");
   std::string all;
   for (const LookAlike& one : found) {
-    absl::StrAppend(&all, one.line, ":", one.column, " ", one.code, " ", one.name, " '", one.plain, "'\n");
+    absl::StrAppend(&all, one.line, ":", one.shown_column, " ", one.code, " ", one.name, " '", one.plain, "'\n");
   }
   EXPECT_EQ(all,
-            "1:2 U+0430 Cyrillic small letter a 'a'\n1:8 U+201C left double quotation mark '\"'\n"
-            "1:12 U+201D right double quotation mark '\"'\n3:4 U+FF11 full-width form 1 '1'\n"
-            "3:7 U+200B zero width space ''\n3:10 U+2013 en dash '-'\n3:13 U+0663 Arabic-Indic digit 3 '3'\n");
+            "1:2 U+0430 Cyrillic small letter a 'a'\n1:7 U+201C left double quotation mark '\"'\n"
+            "1:9 U+201D right double quotation mark '\"'\n3:4 U+FF11 full-width form 1 '1'\n"
+            "3:5 U+200B zero width space ''\n3:6 U+2013 en dash '-'\n3:7 U+0663 Arabic-Indic digit 3 '3'\n");
   EXPECT_EQ(WithPlainCharacters("n\u0430me\u200b\uff5e\u00e9"), "name~\u00e9");
 }
 
