@@ -48,6 +48,7 @@ constexpr std::pair<const char*, const char*> kPaths[] = {
     {"minibatchsize", "data.batch_size"},
     {"trainbatchsize", "data.batch_size"},
     {"perdevicetrainbatchsize", "data.batch_size"},
+    {"perdevicebatchsize", "data.batch_size"},
     {"perdeviceevalbatchsize", "data.eval_batch_size"},
     {"shuffle", "data.keep_order"},
     {"droplast", "data.last_batch"},
@@ -158,6 +159,9 @@ constexpr char kNoProgram[] = "a job has no program and no environment of its ow
 constexpr char kReading[] = "the worker itself chooses how it reads the data; leave it out";
 constexpr char kEachStep[] = "the loss of every step is kept (ampctl job points ID); leave it out";
 constexpr char kInSteps[] = "set checkpoint.every_steps, or eval.every_steps for evaluations; both count steps";
+constexpr char kNoHub[] =
+    "ampd loads no models by their name; describe the model below model (its kinds: ampctl init --help), and name the "
+    "file of its weights in model.initial_weights";
 constexpr char kOnServer[] = "the server keeps checkpoints (ampctl checkpoint download ID); leave it out";
 constexpr char kOneKind[] = "ampd has one variant of this optimizer; leave it out";
 constexpr char kBetas[] = "adamw and adam have beta1 and beta2";
@@ -188,8 +192,21 @@ constexpr std::pair<const char*, const char*> kAdvice[] = {
     {"evalstrategy", kInSteps},
     {"evaluationstrategy", kInSteps},
     {"everynepochs", kInSteps},
+    {"everyepoch", kInSteps},
+    {"everyepochs", kInSteps},
+    {"everyseconds", kInSteps},
+    {"everyminutes", kInSteps},
+    {"everyhours", kInSteps},
+    {"savesecs", kInSteps},
+    {"savecheckpointssecs", kInSteps},
+    {"traintimeinterval", kInSteps},
     {"valcheckinterval", kInSteps},
     {"checkvaleverynepoch", kInSteps},
+    {"modelnameorpath", kNoHub},
+    {"pretrainedmodelnameorpath", kNoHub},
+    {"modelname", kNoHub},
+    {"modelid", kNoHub},
+    {"basemodel", kNoHub},
     {"savelast", "the newest checkpoints are always kept, as many as checkpoint.keep says; leave it out"},
     {"monitor", kBest},
     {"metricforbestmodel", kBest},
@@ -298,6 +315,11 @@ std::string ValueOf(std::string_view word, const std::string& path, const std::s
 }
 
 }  // namespace
+
+bool IsPartOfBatch(std::string_view word) {
+  return IsOneOf(LettersOf(word),
+                 {"perdevicetrainbatchsize", "perdevicebatchsize", "trainmicrobatchsizepergpu", "microbatchsize"});
+}
 
 bool MeansNo(const std::string& value) { return IsOneOf(absl::AsciiStrToLower(value), {"false", "no", "off", "0"}); }
 

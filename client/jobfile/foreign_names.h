@@ -23,6 +23,10 @@ struct UsualField {
 // the value that the user gave it, which may be empty: "fp16" for "dtype: float16". The path is empty if there is none.
 UsualField UsualFieldOf(std::string_view word, const std::string& value);
 
+// Whether the field of another program is the size of one part of a batch, as "per_device_train_batch_size" is: a step
+// has as many parts as the number of gradient accumulations says.
+bool IsPartOfBatch(std::string_view word);
+
 // Whether the value switches a field off: "false", "no", "off" or "0".
 bool MeansNo(const std::string& value);
 

@@ -57,7 +57,8 @@ std::string ReadWords(const std::string& path, std::vector<PathStep>* steps) {
                         " with a dot; dots stand between names: ", "train.steps");
   }
   constexpr std::string_view kLabels = "labels.";
-  if (const std::string key = absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}});
+  if (const std::string key =
+          absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}, {"'", ""}, {"\\", ""}});
       path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.') {
     return absl::StrCat("a key with a dot stands in a mapping, which replaces all labels: labels={\"", key,
                         "\": VALUE}");

@@ -62,6 +62,16 @@ const FieldDescriptor* FindField(const Descriptor& message, std::string_view nam
   return nullptr;
 }
 
+const FieldDescriptor* FieldOfSameLetters(const Descriptor& message, std::string_view name) {
+  const std::string letters = LettersOf(name);
+  for (int i = 0; i < message.field_count(); ++i) {
+    if (LettersOf(FieldName(*message.field(i))) == letters) {
+      return message.field(i);
+    }
+  }
+  return nullptr;
+}
+
 std::vector<std::string> FieldNames(const Descriptor& message) {
   std::vector<std::string> names;
   for (int i = 0; i < message.field_count(); ++i) {

@@ -19,6 +19,11 @@ const google::protobuf::FieldDescriptor* FindField(const google::protobuf::Descr
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& message);
 
+// Returns the field of `message` whose name has the same letters and digits as `name`, in any case and with any
+// separators: "data" for "Data". Null if there is none.
+const google::protobuf::FieldDescriptor* FieldOfSameLetters(const google::protobuf::Descriptor& message,
+                                                            std::string_view name);
+
 // Returns the names that a job file has for the models of ampd itself, such as "lenet".
 std::vector<std::string> ZooModelNames();
 

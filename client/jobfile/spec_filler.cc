@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,7 @@ class SpecFiller {
       const FieldDescriptor* field = FindField(type, entry.key);
       if (field == nullptr) {
         ReportUnknown(entry, path, type);
+        FillMeant(node, entry, path, message, &chosen);
       } else if (const auto [first, is_new] = seen.emplace(field, entry.key); !is_new) {
         Report(entry.mark, path.Child(*field).shown,
                absl::StrCat("'", entry.key, "' and '", first->second, "' are one field; write it once"));
@@ -84,6 +86,21 @@ class SpecFiller {
   }
 
  private:
+  // If only the case or the separators of an unknown key are wrong, as in "Data", reads its value all the same, so that
+  // no problem is reported that the right key does not have.
+  void FillMeant(const YamlNode& node, const YamlEntry& entry, const FieldPath& path, Message* message,
+                 std::map<const OneofDescriptor*, std::string>* chosen) {
+    const FieldDescriptor* const field = FieldOfSameLetters(*message->GetDescriptor(), entry.key);
+    const bool is_other =
+        field == nullptr || std::any_of(node.entries.begin(), node.entries.end(), [&](const YamlEntry& one) {
+          return &one != &entry && FieldOfSameLetters(*message->GetDescriptor(), one.key) == field;
+        });
+    if (!is_other && ChooseInOneof(entry, path, *field, chosen)) {
+      SetMark(path.Child(*field), entry.mark);
+      FillField(entry.value, path.Child(*field), *field, message);
+    }
+  }
+
   static std::string Shown(const FieldPath& path) { return path.shown.empty() ? "the job file" : path.shown; }
 
   // If the value of the entry at `i` begins a tuple of Python in a JSON mapping, which YAML takes for several entries,
@@ -147,9 +164,7 @@ class SpecFiller {
     }
     Report(node.mark, path.shown,
            absl::StrCat(Shown(path), " must be a mapping of fields, not ",
-                        is_scalar
-                            ? QuotedText(node.text)
-                            : absl::StrCat("a list", HoldsFields(node, type) ? "; remove the '-' of its items" : "")),
+                        is_scalar ? QuotedText(node.text) : absl::StrCat("a list", AdviceOnList(node, path, type))),
            is_scalar ? MeantMapping(node.text, {path.shown, IsOverride(node.mark)}, type) : "", FieldNames(type));
   }
 
@@ -158,6 +173,24 @@ class SpecFiller {
     const std::string lower = absl::AsciiStrToLower(text);
     return lower == "none" || (text == "false" || text == "False") ||
            (is_override && (text.empty() || lower == "null" || text == "~"));
+  }
+
+  // Returns what to do with a list in place of a mapping; empty if its items are no fields of the mapping.
+  static std::string AdviceOnList(const YamlNode& list, const FieldPath& path, const Descriptor& type) {
+    if (!HoldsFields(list, type)) {
+      return "";
+    }
+    std::set<std::string> keys;
+    size_t num_keys = 0;
+    for (const YamlNode& item : list.items) {
+      for (const YamlEntry& entry : item.entries) {
+        keys.insert(entry.key);
+        ++num_keys;
+      }
+    }
+    return path.shown.empty() && keys.size() < num_keys
+               ? "; a job file holds one job, so put each item into a file of its own"
+               : "; write the fields without the '-' or '[]' of a list";
   }
 
   // Whether the list's items are fields of the mapping that must stand in its place.

@@ -123,6 +123,9 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
     for (const std::string& guess : {WithoutSuffix(text), PlainNumber(text)}) {
       refusal.nearest = absl::SimpleAtoi(guess, value) ? guess : refusal.nearest;
     }
+    if (refusal.nearest.empty() && field.name() == "every_steps" && !text.empty() && absl::ascii_isalpha(text.back())) {
+      absl::StrAppend(&refusal.message, "; it counts steps, not time or epochs");
+    }
     return refusal;
   }
   // Below 2^53 a double holds every whole number exactly. Other readers of YAML take 1e15 and 15.0 for doubles, so

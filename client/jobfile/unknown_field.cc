@@ -47,7 +47,8 @@ size_t NumWordsIn(const YamlNode& root, const std::string& path) {
 }
 
 // Returns the paths to fields with this name, the most likely first: those in the same section, short ones, and of
-// these the ones that suit the choices which the job file has made, such as the learning rate of its own optimizer.
+// these the ones that suit the choices which the job file has made, such as the learning rate of its own optimizer. If
+// it has chosen no optimizer, AdamW comes first: `ampctl init` and most other programs use it by default.
 std::vector<std::string> LikelyPaths(const UnknownField& unknown, const std::string& name) {
   constexpr size_t kMostPaths = 3;
   constexpr size_t kMostExamined = 100;
@@ -59,7 +60,13 @@ std::vector<std::string> LikelyPaths(const UnknownField& unknown, const std::str
     }
     const auto num_a = std::count(a.begin(), a.end(), '.');
     const auto num_b = std::count(b.begin(), b.end(), '.');
-    return num_a != num_b ? num_a < num_b : NumWordsIn(*unknown.root, a) > NumWordsIn(*unknown.root, b);
+    if (num_a != num_b) {
+      return num_a < num_b;
+    }
+    const size_t suits_a = NumWordsIn(*unknown.root, a);
+    const size_t suits_b = NumWordsIn(*unknown.root, b);
+    constexpr std::string_view kDefault = "optimizer.adamw.";
+    return suits_a != suits_b ? suits_a > suits_b : a.starts_with(kDefault) && !b.starts_with(kDefault);
   });
   paths.resize(std::min(paths.size(), kMostPaths));
   return paths;
@@ -124,9 +131,8 @@ std::string ValueText(const UnknownField& unknown) {
   return value != nullptr && value->kind == YamlNode::Kind::kScalar ? value->text : "";
 }
 
-// Returns the choice that the section of the file has made, such as mlp in "model: {type: mlp}"; null if it has made
-// none.
-const google::protobuf::FieldDescriptor* ChoiceOfSection(const UnknownField& unknown) {
+// Returns the mapping of the file in which the key stands; null if it is an item of a list.
+const YamlNode* SectionOf(const UnknownField& unknown) {
   const YamlNode* node = unknown.root;
   for (const auto word : absl::StrSplit(unknown.section, '.', absl::SkipEmpty())) {
     const auto entry =
@@ -135,6 +141,16 @@ const google::protobuf::FieldDescriptor* ChoiceOfSection(const UnknownField& unk
       return nullptr;
     }
     node = &entry->value;
+  }
+  return node;
+}
+
+// Returns the choice that the section of the file has made, such as mlp in "model: {type: mlp}"; null if it has made
+// none.
+const google::protobuf::FieldDescriptor* ChoiceOfSection(const UnknownField& unknown) {
+  const YamlNode* const node = SectionOf(unknown);
+  if (node == nullptr) {
+    return nullptr;
   }
   for (const YamlEntry& entry : node->entries) {
     const google::protobuf::FieldDescriptor* const own = FindField(*unknown.type, entry.key);
@@ -206,6 +222,12 @@ std::string MeantInSection(const UnknownField& unknown) {
   return like.empty() ? Nearest(unknown.key, FieldNames(*unknown.type)) : like.front();
 }
 
+// Whether the value is a number without a unit, or missing.
+bool IsPlainNumber(const YamlNode* value) {
+  double number = 0;
+  return value == nullptr || (value->kind == YamlNode::Kind::kScalar && absl::SimpleAtod(value->text, &number));
+}
+
 // Returns what to do with a key for which a job file has no field; empty if it is not known.
 std::string AdviceFor(const UnknownField& unknown) {
   const auto has = [&unknown](const char* key) {
@@ -218,6 +240,10 @@ std::string AdviceFor(const UnknownField& unknown) {
       return absl::StrCat("the fields of ", FieldName(*choice), " stand directly below it: ", FieldName(*choice), ": {",
                           FieldName(*choice->message_type()->field(0)), ": ...}");
     }
+  }
+  const bool has_steps = FindField(*unknown.type, "every_steps") != nullptr && !IsPlainNumber(unknown.value);
+  if (has_steps && (LettersOf(unknown.key) == "every" || LettersOf(unknown.key) == "interval")) {
+    return absl::StrCat("set ", unknown.section, ".every_steps, which counts steps, not time or epochs");
   }
   // At the top, "kind" is a field of Kubernetes if "apiVersion" is there too.
   const bool is_kind = unknown.section.empty() && unknown.key == "kind" && has("apiVersion");
@@ -232,6 +258,30 @@ std::string PresetOfDeepSpeed(const UnknownField& unknown, const UsualField& fie
                           std::any_of(unknown.value->entries.begin(), unknown.value->entries.end(),
                                       [](const YamlEntry& one) { return one.key != "enabled"; });
   return is_section ? NearestPreset("deepspeed-" + field.value) : "";
+}
+
+// The samples of a step, if the key is the size of one part of a batch, and a field beside it has the number of parts:
+// "per_device_train_batch_size: 8" beside "gradient_accumulation_steps: 4".
+struct WholeBatch {
+  std::string why = {};      // the end of the message; empty: the key is no such field
+  std::string samples = {};  // "32"
+};
+WholeBatch WholeBatchOf(const UnknownField& unknown, const std::string& value) {
+  const YamlNode* const section = IsPartOfBatch(unknown.key) ? SectionOf(unknown) : nullptr;
+  int64_t part = 0;
+  if (section == nullptr || !absl::SimpleAtoi(value, &part)) {
+    return {};
+  }
+  for (const YamlEntry& entry : section->entries) {
+    int64_t num_parts = 0;
+    const std::string path = UsualFieldOf(entry.key, entry.value.text).path;
+    if (path == "train.gradient_accumulation" && absl::SimpleAtoi(entry.value.text, &num_parts) && part > 0 &&
+        part < INT32_MAX && num_parts > 1 && num_parts < INT32_MAX) {
+      return {absl::StrCat("; data.batch_size counts all samples of a step, here ", part, " times ", num_parts),
+              absl::StrCat(part * num_parts)};
+    }
+  }
+  return {};
 }
 
 // Says that the path, of one word, stands at the top and not in the key's section.
@@ -251,7 +301,7 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
     return {absl::StrCat(has_colon ? "a ':' needs a space after it: " : absl::StrCat(quoted, " has no ':'; write "),
                          FieldName(*keyed.field), ": ", keyed.value)};
   }
-  if (unknown.section.empty() && HoldsFields(unknown)) {
+  if (unknown.section.empty() && FieldOfSameLetters(*unknown.type, unknown.key) == nullptr && HoldsFields(unknown)) {
     return {absl::StrCat(quoted,
                          " is not a field of a job file, whose fields stand at the top; remove the line and "
                          "indent what is below it less")};
@@ -292,11 +342,13 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
     if (!field.path.empty() && field.path != unknown.section) {
       int64_t count = 0;
       const bool is_several = field.path == "resources.kind" && absl::SimpleAtoi(value, &count) && count > 1;
-      return {absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
-                           is_several ? "; a job runs on one device" : ""),
-              Written(is_here && (!unknown.is_override || field.value.empty()) ? field.path.substr(section.size())
-                                                                               : field.path,
-                      unknown.is_override, field.value)};
+      const WholeBatch batch = WholeBatchOf(unknown, value);
+      const std::string meant = batch.samples.empty() ? field.value : batch.samples;
+      return {
+          absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
+                       is_several ? "; a job runs on one device" : batch.why),
+          Written(is_here && (!unknown.is_override || meant.empty()) ? field.path.substr(section.size()) : field.path,
+                  unknown.is_override, meant)};
     }
   }
   if (const std::string advice = AdviceFor(unknown); !advice.empty()) {

@@ -181,7 +181,7 @@ TEST(JobFile, ALookAlikeInAKeyOrAValue_IsNamed) {
   EXPECT_TRUE(file.problems.empty());
   const std::vector<Problem> placed =
       PlaceViolations({{"precision.preset", "is \"bf\u0131\u200b6\"; presets are bf16"}}, file, "f");
-  EXPECT_THAT(placed[0].message, testing::HasSubstr("column 25 is U+200B (zero width space)"));
+  EXPECT_THAT(placed[0].message, testing::HasSubstr("column 24 is U+200B (zero width space)"));
   // In names, labels and comments, characters that look like others are no mistake.
   EXPECT_TRUE(ReadJobFile("name: \u201cx\u201d\nlabels: {a: \u0430}\n# \u2013\n", "f", {}).problems.empty());
 }

@@ -171,6 +171,39 @@ TEST(OddValues, TheValueOfAnotherProgramsField_IsTranslated) {
   EXPECT_THAT(OverrideText("resources.gpus=1"), HasSubstr("did you mean 'resources.kind=GPU'?"));
 }
 
+TEST(OddValues, ASectionThatIsOnlyCapitalised_IsReadAllTheSame) {
+  const std::string text = ProblemsOf("Data: {train: {npz: {file: d/x}}, batch_size: x}\n");
+  EXPECT_THAT(text, HasSubstr("'Data' is not a field of a job file\n  did you mean 'data'?"));
+  EXPECT_THAT(text, HasSubstr("data.batch_size must be a whole number, not 'x'"));
+  EXPECT_THAT(ProblemsOf("data: {}\nData: {batch_size: x}\n"), Not(HasSubstr("batch_size")));
+}
+
+TEST(OddValues, AListOfJobs_BelongsInSeveralFiles) {
+  const char kOneJob[] = "; a job file holds one job, so put each item into a file of its own\n";
+  EXPECT_THAT(ProblemsOf("[{\"name\": \"a\"}, {\"name\": \"b\"}]\n"), HasSubstr(kOneJob));
+  EXPECT_THAT(ProblemsOf("- name: a\n- priority: 1\n"),
+              HasSubstr("; write the fields without the '-' or '[]' of a list\n"));
+}
+
+TEST(OddValues, FieldsOfTransformers_AreAnsweredTogether) {
+  EXPECT_THAT(ProblemsOf("learning_rate: 1\n"), HasSubstr("did you mean 'optimizer.adamw.learning_rate'?"));
+  EXPECT_THAT(ProblemsOf("learning_rate: 1\noptimizer: {sgd: {}}\n"),
+              HasSubstr("did you mean 'optimizer.sgd.learning_rate'?"));
+  EXPECT_THAT(ProblemsOf("model_name_or_path: gpt2\n"), HasSubstr("; ampd loads no models by their name; "));
+  EXPECT_THAT(ProblemsOf("per_device_train_batch_size: 8\ngradient_accumulation_steps: 4\n"),
+              HasSubstr("; data.batch_size counts all samples of a step, here 8 times 4\n"
+                        "  did you mean 'data: {batch_size: 32}'?"));
+  EXPECT_THAT(ProblemsOf("train_batch_size: 8\ngradient_accumulation_steps: 4\n"),
+              HasSubstr("did you mean 'data: {batch_size: ...}'?"));
+}
+
+TEST(OddValues, ATimeForANumberOfSteps_IsAnsweredWithSteps) {
+  EXPECT_THAT(OverrideText("checkpoint.every=10m"),
+              HasSubstr("; set checkpoint.every_steps, which counts steps, not time or epochs\n"));
+  EXPECT_THAT(OverrideText("checkpoint.every=10"), HasSubstr("did you mean 'every_steps'?"));
+  EXPECT_THAT(OverrideText("eval.every_steps=10m"), HasSubstr("; it counts steps, not time or epochs\n"));
+}
+
 TEST(OddValues, ASwitchOfAnotherProgramThatIsOff_IsNotAnsweredWithItsPreset) {
   for (const char* text :
        {"bf16: false\n", "bf16: {enabled: false}\n", "use_amp: no\n", "precision: {fp16: false}\n"}) {
@@ -359,6 +392,12 @@ TEST(OddOverrides, NamesInBrackets_AreSuggestedWithDots) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat("did you mean '", path, "'?"))) << override;
   }
   EXPECT_THAT(OverrideText("model.lenet.widths[x]=8"), HasSubstr("'x' is not the index of an item"));
+}
+
+TEST(OddOverrides, ALabelWithAnEscapedDot_IsAnsweredWithoutTheEscape) {
+  for (const char* path : {"labels.exp\\.id", "labels.'exp.id'", "labels.\"exp.id\""}) {
+    EXPECT_THAT(OverrideText(absl::StrCat(path, "=7")), HasSubstr("labels={\"exp.id\": VALUE}")) << path;
+  }
 }
 
 TEST(OddOverrides, ALookAlike_IsNamed) {
