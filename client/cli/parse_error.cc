@@ -160,11 +160,35 @@ std::string FlagWithValue(const CLI::App& command, const std::vector<std::string
   return "";
 }
 
+// Returns a command for each checkpoint of a line such as `ampctl checkpoint delete JOB 10 20`. Empty for any other
+// line.
+std::string OneCheckpointEach(const ReadWords& read) {
+  constexpr size_t kMostCalls = 4;
+  const std::string path = PathOf(*read.command);
+  const std::vector<std::string>& words = read.positionals;
+  const bool takes_one = path == "checkpoint delete" || path == "checkpoint show";
+  if (!takes_one || words.size() < 2 || words.size() > kMostCalls + 1 ||
+      !std::all_of(words.begin(), words.end(), NeedsNoQuotes)) {
+    return "";
+  }
+  const auto is_step = [](const std::string& word) {
+    return std::all_of(word.begin(), word.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
+  };
+  std::vector<std::string> calls;
+  if (!absl::StrContains(words.front(), "@") && std::all_of(words.begin() + 1, words.end(), is_step)) {
+    for (size_t i = 1; i < words.size(); ++i) {
+      calls.push_back(absl::StrCat("ampctl ", path, " ", words.front(), "@", words[i]));
+    }
+  }
+  return absl::StrJoin(calls, " && ");
+}
+
 std::string TooManyWords(const CommandTree& tree, const ReadWords& read, const std::vector<std::string>& words) {
   std::vector<std::string> taken;
   for (const CLI::Option* option : read.command->get_options()) {
     if (option->get_positional()) {
-      taken.push_back(WrittenAs(tree, *option));
+      const std::string name = WrittenAs(tree, *option);
+      taken.push_back(option->get_required() ? name : absl::StrCat("[", name, "]"));
     }
   }
   const std::vector<std::string> extra = tree.root()->remaining(/*recurse=*/true);
@@ -175,6 +199,9 @@ std::string TooManyWords(const CommandTree& tree, const ReadWords& read, const s
                                                          ends_options ? "; leave out '--', because a word after it "
                                                                         "is never an option"
                                                                       : "");
+  if (const std::string each = OneCheckpointEach(read); !each.empty()) {
+    return absl::StrCat(FullName(*read.command), " takes one checkpoint at a time: ", each);
+  }
   return absl::StrCat(FullName(*read.command), " takes ",
                       taken.empty() ? "only options" : absl::StrCat("only ", absl::StrJoin(taken, " ")), shown);
 }

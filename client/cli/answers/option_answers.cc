@@ -43,6 +43,14 @@ constexpr char kNoWorkerFilter[] =
 constexpr char kNewestEvents[] = "to print the newest events of a job: ampctl job events ID | tail -n %";
 constexpr char kNewFolder[] =
     "leave this option out: the folder must be new, empty, or hold this same checkpoint, whose files are written again";
+constexpr char kFieldsAreFixed[] =
+    "after a job is submitted, only its priority can be changed; to run it with other fields: ampctl job submit -f "
+    "FILE "
+    "--set PATH=VALUE";
+constexpr char kScalesLoss[] =
+    "ampctl job scale sets the loss scale of a job, which runs on one device; for more jobs: ampctl job clone ID";
+constexpr char kDevPort[] =
+    "the server of ampctl dev listens on this machine only; to choose its port: ampctl dev --port N (0: a free one)";
 constexpr char kLogTimes[] = "leave this option out: each line of the log begins with its time";
 
 constexpr char kJq[] =
@@ -136,6 +144,32 @@ constexpr struct {
     {"job update", "--name", kNoName.purpose},
     {"job update", "--label", kNoLabels.purpose},
     {"job update", "--labels", kNoLabels.purpose},
+    {"job update", "--set", kFieldsAreFixed},
+    {"job update", "--field", kFieldsAreFixed},
+    {"job update", "-f", kFieldsAreFixed},
+    {"job update", "--file", kFieldsAreFixed},
+    {"job update", "--filename", kFieldsAreFixed},
+    {"job update", "--patch", kFieldsAreFixed},
+    {"job update", "--steps", kFieldsAreFixed},
+    {"job update", "--epochs", kFieldsAreFixed},
+    {"job update", "--deadline", kFieldsAreFixed},
+    {"job update", "--timeout", kFieldsAreFixed},
+    {"job update", "--time", kFieldsAreFixed},
+    {"job update", "--max-retries", kFieldsAreFixed},
+    {"job update", "--worker", kFieldsAreFixed},
+    {"job update", "--resources", kFieldsAreFixed},
+    {"job scale", "--replicas", kScalesLoss},
+    {"job scale", "--current-replicas", kScalesLoss},
+    {"job scale", "--workers", kScalesLoss},
+    {"job scale", "--nodes", kScalesLoss},
+    {"job scale", "--gpus", kScalesLoss},
+    {"job scale", "--devices", kScalesLoss},
+    {"job scale", "-n", kScalesLoss},
+    {"dev", "--listen", kDevPort},
+    {"dev", "--bind", kDevPort},
+    {"dev", "--host", kDevPort},
+    {"dev", "--addr", kDevPort},
+    {"dev", "--http", kDevPort},
     {"audit", "log", "leave this word out: ampctl audit prints the log"},
     {"audit", "list", "leave this word out: ampctl audit prints the log"},
     {"dev", "status", "to see whether the server runs: ampctl health"},

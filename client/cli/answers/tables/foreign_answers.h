@@ -18,6 +18,12 @@ inline constexpr ForeignAnswer kListAllJobs = {"list all jobs", "job list"};
 inline constexpr ForeignAnswer kWatchJobs = {"watch the list of jobs", "job list --watch"};
 inline constexpr ForeignAnswer kListByPriority = {"list the jobs that wait, by their priority",
                                                   "job list -o wide --sort priority,desc"};
+inline constexpr ForeignAnswer kNoPriorityClasses = {
+    "list the jobs by their priority, a number from -1000 to 1000 (ampd has no priority classes)",
+    "job list -o wide --sort priority,desc"};
+inline constexpr ForeignAnswer kNoStartTime = {
+    "see why a job waits (ampd predicts no start times; the jobs that wait: ampctl job list --filter state=queued)",
+    "job explain ID"};
 inline constexpr ForeignAnswer kShowJob = {"show a job", "job show ID"};
 inline constexpr ForeignAnswer kExplainJob = {"see why a job waits", "job explain ID"};
 inline constexpr ForeignAnswer kWatchJob = {"watch a job", "job watch ID"};
@@ -50,6 +56,8 @@ inline constexpr ForeignAnswer kCancel = {"cancel a job", "job cancel ID"};
 inline constexpr ForeignAnswer kPause = {"pause a job", "job pause ID"};
 inline constexpr ForeignAnswer kResume = {"resume a paused job", "job resume ID"};
 inline constexpr ForeignAnswer kRetry = {"resume a failed or cancelled job from its last checkpoint", "job retry ID"};
+inline constexpr ForeignAnswer kRestart = {"interrupt a running job, pause it and then resume it", "job pause ID"};
+inline constexpr ForeignAnswer kListRuns = {"list jobs (ampd has no workflows)", "job list"};
 inline constexpr ForeignAnswer kRunAgain = {"run a job again from the start", "job clone ID"};
 inline constexpr ForeignAnswer kClone = {"submit a copy of a job", "job clone ID"};
 inline constexpr ForeignAnswer kDeleteJob = {"delete a job that has ended", "job delete ID"};
@@ -137,7 +145,8 @@ inline constexpr ForeignAnswer kShowContext = {"show the server in use", "contex
 inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
 inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kChangeContext = {
-    "change a server's address, tenant or TLS files, add the server again under the same name",
+    "change a server's address, tenant or TLS files, add the server again under the same name (a new address or other "
+    "TLS files forget the token of ampctl login)",
     "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "

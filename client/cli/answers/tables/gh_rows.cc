@@ -18,6 +18,7 @@ constexpr ForeignRow kGhRows[] = {
     {"run delete", kDeleteJob},
     {"run download", kListOutputs},
     {"run download", kDownloadCheckpoint},
+    {"workflow list|ls", kListRuns},
     {"workflow view", kShowJob},
     {"workflow view YAML", kCheckFile},
     {"workflow run", kSubmitAndWatch},

@@ -208,6 +208,11 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"workflow view train.yml",
        "error: ampctl has no command 'workflow'; to check a job file without submitting it: ampctl job submit "
        "--dry-run -f train.yml\n"},
+      {"workflow list",
+       "error: ampctl has no command 'workflow'; to list jobs (ampd has no workflows): ampctl job list\n"},
+      {"get priorityclasses",
+       "error: ampctl has no command 'get'; to list the jobs by their priority, a number from -1000 to 1000 (ampd has "
+       "no priority classes): ampctl job list -o wide --sort priority,desc\n"},
       {"workflow view x", "error: ampctl has no command 'workflow'; to show a job: ampctl job show x\n"},
       {"search code lenet",
        "error: ampctl has no command 'search'; to find jobs by a part of their name: ampctl job list --filter "
@@ -290,6 +295,29 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl has no command 'logs'; to read the log of an earlier attempt: ampctl job logs --attempt N x\n"},
       {"auth status",
        "error: ampctl auth has no command 'status'; to see your name and roles on the server: ampctl auth whoami\n"},
+      {"job update x --set a=b",
+       "error: ampctl job update has no option '--set'\n  after a job is submitted, only its priority can be changed; "
+       "to run it with other fields: ampctl job submit -f FILE --set PATH=VALUE\n  try: ampctl job update --help\n"},
+      {"job scale x --replicas 2",
+       "error: ampctl job scale has no option '--replicas'\n  ampctl job scale sets the loss scale of a job, which "
+       "runs "
+       "on one device; for more jobs: ampctl job clone x\n  try: ampctl job scale --help\n"},
+      {"dev --listen 127.0.0.1:0",
+       "error: ampctl dev has no option '--listen'\n  the server of ampctl dev listens on this machine only; to choose "
+       "its port: ampctl dev --port N (0: a free one)\n  try: ampctl dev --help\n"},
+      {"checkpoint delete tiny 10 20",
+       "error: ampctl checkpoint delete takes one checkpoint at a time: ampctl checkpoint delete tiny@10 && ampctl "
+       "checkpoint delete tiny@20\n  try: ampctl checkpoint delete --help\n"},
+      {"checkpoint delete tiny 10 x",
+       "error: ampctl checkpoint delete takes only JOB@STEP [STEP]; 'x' is one word too many\n  try: ampctl checkpoint "
+       "delete --help\n"},
+      {"squeue --start",
+       "error: ampctl has no command 'squeue'; to see why a job waits (ampd predicts no start times; the jobs that "
+       "wait: "
+       "ampctl job list --filter state=queued): ampctl job explain ID\n"},
+      {"scontrol requeue x",
+       "error: ampctl has no command 'scontrol'; to resume a failed or cancelled job from its last checkpoint: ampctl "
+       "job retry x; to interrupt a running job, pause it and then resume it: ampctl job pause x\n"},
       {"job retry x --set a=b",
        "error: ampctl job retry has no option '--set'\n  a retry continues the same job; to change a field: ampctl job "
        "submit -f FILE --set PATH=VALUE\n  try: ampctl job retry --help\n"},
@@ -612,9 +640,14 @@ TEST_F(ForeignWordsTest, EachNameOfAList_IsInTheAnswer) {
       {"scontrol update NodeName=vm,gpu2 State=RESUME",
        "for each of them: ampctl worker undrain vm && ampctl worker undrain gpu2"},
       {"scontrol update JobId=5,6 Priority=3", "to change a job's priority: ampctl job update 5 6 --priority 3"},
-      {"scontrol requeue a,b", "for each of them: ampctl job retry a && ampctl job retry b"},
+      {"scontrol requeue a,b",
+       "for each of them: ampctl job retry a && ampctl job retry b; to interrupt a running job, pause it and then "
+       "resume it: "
+       "ampctl job pause a b"},
       {"kubectl delete node a b", "for each of them: ampctl worker remove a && ampctl worker remove b"},
-      {"brestart x 5", "to resume a failed or cancelled job from its last checkpoint: ampctl job retry 5"},
+      {"brestart x 5",
+       "to resume a failed or cancelled job from its last checkpoint: ampctl job retry 5; to interrupt a running job, "
+       "pause it and then resume it: ampctl job pause 5"},
       {"squeue -n a,b -u ann,bob",
        "to list jobs: ampctl job list --filter '(name=a OR name=b) AND (owner=*:ann OR owner=*:bob) AND "
        "state!=succeeded AND state!=failed AND state!=cancelled'"},
@@ -642,7 +675,6 @@ TEST_F(ForeignWordsTest, AVerbWithoutItsGroup_OrWithAThing_IsAnsweredWithTheComm
       {"ckpt list x", "checkpoint list x"},
       {"run submit job.yaml", "job submit -f job.yaml"},
       {"runs", "job list"},
-      {"workflow list", "job list"},
       {"nodes", "worker list"},
       {"list workers", "worker list"},
       {"list checkpoints x", "checkpoint list x"},
