@@ -102,7 +102,9 @@ OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& optio
     return session->Fail(policies.status());
   }
   OrExitCode<SubmittedFile> read =
-      ReadSubmittedFile(session, {.path = options.file, .overrides = options.overrides, .command = command});
+      ReadSubmittedFile(session, {.path = options.file,
+                                  .overrides = options.overrides,
+                                  .command = options.policies == kDefaultPolicies ? command : ""});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }

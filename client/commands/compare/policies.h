@@ -42,7 +42,8 @@ struct PolicyJob {
   JobClient::Retry retry;
 };
 
-// Reads the job file for `command`, such as "ampctl compare", connects to the server, and uploads a local model file.
+// Reads the job file, connects to the server, and uploads a local model file. `command` is the command to suggest for a
+// corrected file, such as "ampctl estimate"; empty: suggest to repeat the user's command line, which has more options.
 // With `dry_run`, uploads nothing (see UploadLocalModel).
 OrExitCode<PolicyJob> ReadPolicyJob(Session* session, const PolicyOptions& options, const std::string& command,
                                     bool dry_run);

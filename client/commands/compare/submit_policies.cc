@@ -123,7 +123,7 @@ OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const st
 }  // namespace
 
 OrExitCode<ComparedJobs> SubmitPolicies(Session* session, const SubmitPoliciesOptions& options) {
-  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options.policies, "ampctl compare", /*dry_run=*/false);
+  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options.policies, /*command=*/"", /*dry_run=*/false);
   if (const int* exit_code = std::get_if<int>(&read)) {
     return *exit_code;
   }

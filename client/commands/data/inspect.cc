@@ -135,6 +135,11 @@ int InspectData(Session* session, const InspectDataOptions& options) {
     if (options.path.ends_with(".yaml") || options.path.ends_with(".yml")) {
       session->Note(absl::StrCat("  to check a job file: ampctl job submit --dry-run -f ", Printable(options.path)));
     }
+    if (absl::IsNotFound(file.status()) && !options.path.starts_with('/')) {
+      session->Note(
+          "  the file must be on this machine; a path in a job file begins with the name of a data root, which stands "
+          "for a folder of the worker");
+    }
     return exit_code;
   }
   if (!PrintStructured(*session, *file)) {

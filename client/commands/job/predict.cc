@@ -182,11 +182,12 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
 }
 
 int Predict(Session* session, const PredictOptions& options) {
+  const bool has_others = !options.output.empty() || options.replace || !options.request_id.empty();
   OrExitCode<SubmittedFile> read =
       ReadSubmittedFile(session, {.path = options.file,
                                   .overrides = options.overrides,
                                   .name = options.name,
-                                  .command = "ampctl job predict --checkpoint " + options.checkpoint,
+                                  .command = has_others ? "" : "ampctl job predict --checkpoint " + options.checkpoint,
                                   .has_weights = true});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;

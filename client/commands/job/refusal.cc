@@ -96,7 +96,7 @@ OrExitCode<SubmittedFile> ReadSubmittedFile(Session* session, const FileToRead& 
   }
   // The command that the error message suggests would lack the user's overrides and name. If there are any, suggest
   // none; the message then says to repeat the command.
-  const bool is_as_written = to_read.overrides.empty() && to_read.name.empty();
+  const bool is_as_written = to_read.overrides.empty() && to_read.name.empty() && !to_read.command.empty();
   SubmittedFile submitted = {
       .source = to_read.path == "-" ? "stdin" : to_read.path,
       .command = is_as_written ? CommandWithFile(to_read.command, to_read.path, to_read.end_of_command) : ""};

@@ -15,8 +15,9 @@ namespace ampd::client {
 struct FileToRead {
   std::string path;  // "-": standard input
   std::vector<std::string> overrides;
-  std::string name = {};            // value of --name; empty: the name in the file
-  std::string command;              // the user's command line up to the file: "ampctl estimate"
+  std::string name = {};  // value of --name; empty: the name in the file
+  // The user's command line up to the file: "ampctl estimate". Empty if it has options that the file does not follow.
+  std::string command;
   std::string end_of_command = {};  // the user's options after the file
   bool has_weights = false;         // the command line names the checkpoint with the weights
 };

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class AmpctlArtifact : public Ampctl {
  protected:
@@ -41,8 +42,9 @@ TEST_F(AmpctlArtifact, AnUploadThatBreaksOff_ResumesWhereTheServerLostIt) {
 TEST_F(AmpctlArtifact, AnUploadedFileThatIsNoModel_IsNoted) {
   Write("job.yaml", "name: x\n");
   Write("model.pt2", "PK\x03\x04 and more");
-  EXPECT_EQ(Run("artifact upload job.yaml").err,
-            "note: job.yaml is not a torch.export file (.pt2), so no job can train it\n");
+  EXPECT_THAT(Run("artifact upload job.yaml").err,
+              StartsWith("note: job.yaml is not a torch.export file (.pt2), so no job can train it; data belongs in a "
+                         "data root of a worker (docs/data.md); to remove the upload: ampctl artifact delete "));
   EXPECT_EQ(Run("artifact upload model.pt2").err, "");
 }
 

@@ -191,6 +191,13 @@ TEST_F(AmpctlContexts, EveryChange_SaysWhatItDid) {
   EXPECT_EQ(Run("context use home -q", none).err, "");
 }
 
+TEST_F(AmpctlContexts, AddingAServerAgainWithAnotherTenant_KeepsItsToken) {
+  Write("token", "t\n");
+  ASSERT_EQ(Run("context add lab 127.0.0.1:1 --token-file token").exit_code, 0);
+  EXPECT_THAT(Run("context add lab 127.0.0.1:1 --tenant team").err, HasSubstr("tenant=team  token-file="));
+  EXPECT_THAT(Run("context add lab 127.0.0.1:2 --tenant team").err, HasSubstr("is now 127.0.0.1:2  tenant=team\n"));
+}
+
 TEST_F(AmpctlContexts, ADefaultThatIsNotUsedHere_IsWarnedOf) {
   WriteFile("current lab\nlab h:1\nhome h:2\n");
   std::filesystem::create_directories(folder_ + "/.ampd");

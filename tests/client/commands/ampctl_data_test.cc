@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Returns a file with two images of 1 x 2 pixels and three channels.
 std::string Images() {
@@ -186,6 +187,9 @@ TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   const Result missing = Run("data inspect nowhere", kNoServer);
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("nowhere: No such file or directory"));
+  EXPECT_THAT(missing.err, HasSubstr("the file must be on this machine; a path in a job file begins with the name of a "
+                                     "data root, which stands for a folder of the worker\n"));
+  EXPECT_THAT(Run("data inspect /nowhere", kNoServer).err, Not(HasSubstr("data root")));
   EXPECT_EQ(Run("data inspect .", kNoServer).exit_code, 2);
   EXPECT_EQ(Run("data inspect", kNoServer).exit_code, 2);
 }

@@ -69,6 +69,8 @@ TEST_F(AmpctlPredict, AModelInTheFile_IsRefusedAtItsLine) {
       result.err,
       HasSubstr("error: a b.yaml:2:1: the file has a model, but a prediction uses the model of the trained job; "));
   EXPECT_THAT(result.err, HasSubstr("  try: correct it, then ampctl job predict --checkpoint trained -f 'a b.yaml'\n"));
+  EXPECT_THAT(Run("job predict --checkpoint trained -f 'a b.yaml' out.jsonl").err,
+              HasSubstr("  try: correct it, and repeat the command\n"));
 }
 
 TEST_F(AmpctlPredict, NamesTheCheckpointByItsStepOrTakesTheNewest) {
