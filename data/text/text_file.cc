@@ -72,7 +72,8 @@ absl::Status TextFile::CheckContent(bool any_format) {
   constexpr size_t kMostBytesOfCharacter = 4;  // The end of the buffer may cut a character.
   const bool is_utf8 = !not_utf8.has_value() || *not_utf8 + kMostBytesOfCharacter > buffer_.size();
   if (may_be_text && !any_format && !is_utf8 && buffer_.find('\0') != std::string::npos) {
-    return absl::DataLossError(absl::StrCat(path_, ": is no text: it has bytes of the value 0, and is not UTF-8"));
+    return absl::DataLossError(
+        absl::StrCat(path_, ": has bytes of the value 0 and bytes that are not UTF-8, and is no text"));
   }
   return may_be_text || any_format
              ? absl::OkStatus()

@@ -290,8 +290,10 @@ TEST_F(AmpctlData, Tokenize_OfAFileThatIsNotText_NeedsAnyFormat) {
   Write("zero", std::string("ab\0cd", 5));
   EXPECT_THAT(Run("data tokenize zero out.bin", kNoServer).out, HasSubstr("5 tokens"));
   Write("binary", std::string("ab\0\xff\xfe cd", 8));
-  EXPECT_THAT(Run("data tokenize binary out.bin --force", kNoServer).err,
-              HasSubstr("binary: is no text: it has bytes of the value 0, and is not UTF-8; to make a token of each"));
+  EXPECT_THAT(
+      Run("data tokenize binary out.bin --force", kNoServer).err,
+      HasSubstr(
+          "binary: has bytes of the value 0 and bytes that are not UTF-8, and is no text; to make a token of each"));
   EXPECT_THAT(Run("data tokenize packed out.bin --any-format --force", kNoServer).out, HasSubstr("30 tokens"));
   Write("lines", "{\"text\": \"hi\", \"label\": 1}\n");
   EXPECT_THAT(Run("data tokenize lines out.bin --force", kNoServer).err, HasSubstr("lines holds JSON"));
