@@ -68,7 +68,8 @@ std::string Fp8Text(const Fp8Recipe& recipe) {
                       " canary=", recipe.canary_every_steps, " bound=", recipe.canary_bound, "\n");
 }
 
-// Describes the format of an FP8 layer, for example "float8_e4m3fn but for the input gradient".
+// Describes the format of an FP8 layer, for example "float8_e4m3fn but for the input gradient" (all products but that
+// one are in FP8).
 std::string Fp8OpText(const Fp8Recipe& recipe, const Fp8Products& products) {
   std::vector<std::string> others;
   for (const auto& [in_fp8, word] : {std::pair(products.forward, "forward"),

@@ -372,7 +372,7 @@ int FailFormat(const CommandTree& tree, OutputFormat format) {
   const std::string full = FullName(*tree.selected());
   const FormatSet formats = tree.FormatsOf(tree.selected());
   const std::string known = formats.size() == 1
-                                ? absl::StrCat("its only format is ", FormatNames(formats), ", so leave -o out")
+                                ? absl::StrCat("its only format is ", FormatNames(formats), ", so omit -o")
                                 : absl::StrCat("its formats are ", FormatNames(formats));
   WriteMessage(absl::StrCat("error: ", full, " does not support the format '", FormatName(format), "'; ", known,
                             "\n  try: ", full, " --help\n"));

@@ -78,7 +78,7 @@ absl::Status NoJob(JobClient* client, const std::string& text) {
           IsShortPrefix(text) ? "; to name a job by the beginning of its id, give \"j-\" and at least 3 more characters"
                               : "",
           lower.empty() ? "" : absl::StrCat("; did you mean '", lower, "'?"),
-          text.find(',') != std::string::npos ? absl::StrCat("; names of jobs stand apart, without commas: ",
+          text.find(',') != std::string::npos ? absl::StrCat("; separate the names of jobs by blanks, without commas: ",
                                                              absl::StrReplaceAll(text, {{", ", " "}, {",", " "}}))
                                               : "",
           is_job_file ? "; to check a job file: ampctl job submit --dry-run -f FILE" : ""));

@@ -25,8 +25,9 @@ bool HasFormOfJobId(const std::string& text);
 
 // Checks an order, which is a live change of a job's loss scaler. The order is checked against the loss-scale rule and
 // the precision of the job's newest attempt or, before the first attempt, against the precision that the spec requests.
-// If that precision is not known before a device is chosen, one of those that may be chosen must scale the loss. If a
-// later attempt has another precision, its trainer clamps the scale to the bounds of that precision and reports it.
+// If that precision depends on the device, and no device is chosen yet, at least one of the possible precisions must
+// scale the loss. If a later attempt has another precision, its trainer clamps the scale to the bounds of that
+// precision and reports it.
 //
 //   FAILED_PRECONDITION  (reason LOSS_SCALE_OFF) the job does not scale its loss
 //   INVALID_ARGUMENT     the scale is below the floor, above the cap or, if these are not known, too large for fp32

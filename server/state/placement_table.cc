@@ -235,8 +235,9 @@ std::vector<Placement> PlacementTable::Place(int64_t now_unix_micros, absl::Dura
       placements.push_back(*std::move(placement));
     }
   }
-  // Everything that changed has been examined: each changed job was compared with all devices that could fit, and each
-  // changed device with all such jobs. If a device becomes free later, it is marked as changed then.
+  // Everything that changed has been examined: each changed job was compared with all devices that might fit it, and
+  // each changed device with all jobs that might fit on it. If a device becomes free later, it is marked as changed
+  // then.
   changed_jobs_.clear();
   changed_devices_.clear();
   return placements;

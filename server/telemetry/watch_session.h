@@ -24,9 +24,9 @@ namespace ampd::server {
 //   3. live items of the hub, in the same order as the store's; the cursor filters out those already sent
 //   4. when the job is terminal: the rest of the store, then `final`
 //
-// The final message waits until the telemetry that the last outcome announced is stored, but at most `final_wait`,
-// because the telemetry of a lost worker never arrives. Every message has a token with which a watcher can resume after
-// it. Single-threaded; owned by the caller of Next, and only one thread calls Next at a time.
+// The last outcome says how much telemetry there is. The final message waits until all of it is stored, but at most
+// `final_wait`, because the telemetry of a lost worker never arrives. Every message has a token with which a watcher
+// can resume after it. Single-threaded; owned by the caller of Next, and only one thread calls Next at a time.
 class WatchSession {
  public:
   struct Options {

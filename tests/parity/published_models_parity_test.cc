@@ -214,7 +214,8 @@ class PublishedModelParity : public testing::TestWithParam<Case> {
   }
 
   // Runs `program`, the model in training or evaluation mode, and compares logits and gradients with Python's in the
-  // same mode. `start` and `mode` are prefixes of names in oracle_: of the initial tensors and of Python's results.
+  // same mode. In oracle_, the names of the initial tensors begin with `start`, and those of Python's results with
+  // `mode`.
   void ExpectLogitsAndGradients(const graph::Graph& program, const std::string& start, const std::string& mode) const;
   void ExpectTrainingFollows(const graph::Graph& program, const std::string& start, const std::string& mode) const;
 

@@ -80,7 +80,7 @@ constexpr struct {
     {"drain", "--grace-period",
      "before a job moves to another worker, it writes a checkpoint, however long that takes"},
     {"drain", "--timeout|--skip-wait-for-delete-timeout", "ampctl worker drain does not wait for the jobs"},
-    {"delete", "-f|--filename", "a job is named by its ID, or by the name that its file has in the field name"},
+    {"delete", "-f|--filename", "give the job's ID, or the value of the field `name` in the job file"},
     {"delete", "--ignore-not-found", "an ID that does not exist is an error"},
     {"delete", "--timeout|--propagation-policy", "ampctl cancels and deletes without waiting"},
     {"patch", "-p|--patch|--type|--patch-file", kAboutFields},

@@ -259,7 +259,7 @@ TEST_F(AmpctlFormats, EveryCommandHasOrRefusesEveryFormatAndIgnoresNone) {
         EXPECT_EQ(result.exit_code, 2) << name;
         EXPECT_EQ(result.out, "") << name;
         const std::string formats =
-            has.size() == 1 ? "only format is table, so leave -o out" : "formats are " + absl::StrJoin(has, ", ");
+            has.size() == 1 ? "only format is table, so omit -o" : "formats are " + absl::StrJoin(has, ", ");
         EXPECT_THAT(result.err, HasSubstr(absl::StrCat("ampctl ", command, " does not support the format '", name,
                                                        "'; its ", formats)));
         continue;

@@ -364,8 +364,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
       {"run view 5 --log", "error: ampctl has no command 'run'; to read a job's log: ampctl job logs 5\n"},
       {"delete -f job.yaml",
        "error: ampctl has no command 'delete'; to cancel a job that has not ended: ampctl job cancel ID; to delete a "
-       "job that has ended: ampctl job delete ID; -f is left out: a job is named by its ID, or by the name that its "
-       "file has in the field name\n"},
+       "job that has ended: ampctl job delete ID; -f is left out: give the job's ID, or the value of the field `name` "
+       "in the "
+       "job file\n"},
       {"diff -f job.yaml",
        "error: ampctl has no command 'diff'; to check a job file without submitting it: ampctl job "
        "submit --dry-run -f job.yaml\n"},
