@@ -1,5 +1,6 @@
 #include "server/state/job_edit.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,15 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   }
   edit.record().set_not_before_unix_micros(edit.time_unix_micros() + absl::ToInt64Microseconds(RetryDelay(fruitless)));
   return GoToRest(outcome, edit);
+}
+
+// Returns when an attempt that ends at `end_unix_micros` ran its first step, as its steps and their mean speed tell.
+int64_t StartBefore(int64_t end_unix_micros, const v1::Attempt& attempt, const v1::Outcome& outcome) {
+  const double speed = outcome.final_metrics().steps_per_second();
+  const double seconds = speed > 0 ? static_cast<double>(outcome.last_step() - attempt.from_step()) / speed : 0;
+  const int64_t assigned = TimeUtil::TimestampToMicroseconds(attempt.assign_time());
+  const int64_t longest = std::max<int64_t>(0, end_unix_micros - assigned);
+  return end_unix_micros - static_cast<int64_t>(std::min(seconds * 1e6, static_cast<double>(longest)));
 }
 
 absl::Status EndCancelled(const v1::Outcome& outcome, JobEdit& edit) {
@@ -118,8 +128,19 @@ v1::Attempt& JobEdit::AddAttempt(const std::string& token) {
   return attempt;
 }
 
+void JobEdit::SetStart(int64_t start_unix_micros) {
+  *newest_attempt().mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(start_unix_micros);
+  if (!job().has_start_time()) {
+    *job().mutable_start_time() = newest_attempt().start_time();
+  }
+}
+
 void JobEdit::CloseAttempt(const v1::Outcome& outcome) {
   v1::Attempt& attempt = newest_attempt();
+  // The worker's report may skip the state RUNNING if all steps ran since its last report.
+  if (!attempt.has_start_time() && outcome.last_step() > attempt.from_step()) {
+    SetStart(StartBefore(time_unix_micros_, attempt, outcome));
+  }
   attempt.set_state(v1::Attempt::ENDED);
   *attempt.mutable_outcome() = outcome;
   *attempt.mutable_end_time() = TimeUtil::MicrosecondsToTimestamp(time_unix_micros_);

@@ -29,7 +29,9 @@ class JobEdit {
   v1::Event& AddEvent(v1::Event::Kind kind);
   // Adds an attempt. If there are more than kAttemptsKept attempts, removes the oldest.
   v1::Attempt& AddAttempt(const std::string& token);
-  // Marks the newest attempt as ended; nothing else changes.
+  // Sets the start time of the newest attempt, and that of the job if it has none. Neither changes the state.
+  void SetStart(int64_t start_unix_micros);
+  // Marks the newest attempt as ended. The job's state stays as it is.
   void CloseAttempt(const v1::Outcome& outcome);
 
   // Moves the record and the events into `applied`. The JobEdit must not be used afterwards.

@@ -98,10 +98,7 @@ absl::Status MoveAttempt(Attempt::State to, JobEdit& edit) {
   const Attempt::State from = attempt.state();
   attempt.set_state(to);
   if (HasBegun(to) && !HasBegun(from)) {
-    *attempt.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(edit.time_unix_micros());
-    if (!edit.job().has_start_time()) {
-      *edit.job().mutable_start_time() = attempt.start_time();
-    }
+    edit.SetStart(edit.time_unix_micros());
     if (edit.job().state() == Job::STARTING) {
       AMPD_RETURN_IF_ERROR(edit.Move(Job::RUNNING, v1::Reason::REASON_UNSPECIFIED, ""));
     }

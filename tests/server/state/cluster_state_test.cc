@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "google/protobuf/util/time_util.h"
 #include "server/state/job_edit.h"
 #include "server/state/job_rules.h"
 #include "tests/server/state/core_fixtures.h"
@@ -19,6 +20,7 @@
 namespace ampd::server {
 namespace {
 
+using google::protobuf::util::TimeUtil;
 using v1::Attempt;
 using v1::Job;
 using v1::Outcome;
@@ -165,6 +167,38 @@ TEST_F(ClusterStateTest, JobThatFinishes_Succeeds) {
   Apply(make.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY));
   EXPECT_EQ(Shown(), "j1:SUCCEEDED SUCCEEDED_NORMALLY ckpt=5");
   EXPECT_TRUE(state.FindJob("j1")->job().has_end_time());
+}
+
+// The worker's reports tell the newest state, so the state RUNNING of a short attempt may be in none of them.
+TEST_F(ClusterStateTest, AnAttemptThatIsReportedOnlyAfterItsEnd_StartedBeforeItsSteps) {
+  struct Case {
+    int64_t last_step;
+    double steps_per_second;
+    int64_t micros_before_end;  // -1: the attempt has no start time
+  };
+  constexpr int64_t kRun = 10'000'000;
+  for (const Case& one : std::vector<Case>{{20, 4, 5'000'000}, {20, 0, 0}, {20, 1e-9, kRun}, {0, 0, -1}}) {
+    SCOPED_TRACE(absl::StrCat(one.last_step, " steps, ", one.steps_per_second, " per second"));
+    ClusterState fresh;
+    UpdateMaker maker;
+    for (const auto& update : {maker.Register("w1"), maker.Create("j1"), maker.Assign("j1", 1, "w1")}) {
+      ASSERT_TRUE(fresh.Apply(update).ok());
+    }
+    internal::Update end = maker.End("j1", 1, Outcome::FINISHED, v1::Reason::SUCCEEDED_NORMALLY);
+    const auto micros = [](const google::protobuf::Timestamp& time) { return TimeUtil::TimestampToMicroseconds(time); };
+    end.set_time_unix_micros(micros(fresh.FindJob("j1")->job().attempts(0).assign_time()) + kRun);
+    end.mutable_end_attempt()->mutable_outcome()->set_last_step(one.last_step);
+    end.mutable_end_attempt()->mutable_outcome()->mutable_final_metrics()->set_steps_per_second(one.steps_per_second);
+    ASSERT_TRUE(fresh.Apply(end).ok());
+    const Job& job = fresh.FindJob("j1")->job();
+    ASSERT_EQ(job.state(), Job::SUCCEEDED);
+    ASSERT_EQ(job.has_start_time(), one.micros_before_end >= 0);
+    EXPECT_EQ(job.attempts(0).has_start_time(), job.has_start_time());
+    if (job.has_start_time()) {
+      EXPECT_EQ(micros(job.end_time()) - micros(job.start_time()), one.micros_before_end);
+      EXPECT_EQ(micros(job.attempts(0).start_time()), micros(job.start_time()));
+    }
+  }
 }
 
 TEST_F(ClusterStateTest, EventsAreNumberedWithoutGaps) {
