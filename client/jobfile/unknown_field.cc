@@ -289,6 +289,34 @@ std::string WhereAtTop(const UnknownField& unknown, const std::string& path) {
   return unknown.section.empty() || absl::StrContains(path, '.') ? "" : ", but there is one at the top of the file";
 }
 
+// Explains a key that other programs use for a field of a job file, such as "epochs". `no_field` says which field does
+// not exist. Empty if no such key is known.
+std::optional<UnknownFieldAnswer> ExplainUsualField(const UnknownField& unknown, const std::string& no_field) {
+  const std::string value = ValueText(unknown);
+  const UsualField field = UsualFieldOf(unknown.key, value);
+  if (const std::string preset = PresetOfDeepSpeed(unknown, field); !preset.empty()) {
+    return UnknownFieldAnswer{absl::StrCat(no_field, "; its loss scale is set in precision.loss_scale"),
+                              Written("precision.preset", unknown.is_override, preset)};
+  }
+  if (field.path == "precision.preset" && MeansNo(value)) {
+    return UnknownFieldAnswer{absl::StrCat(no_field, "; precision.preset alone chooses the formats; leave it out")};
+  }
+  const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
+  const bool is_here = !section.empty() && absl::StartsWith(field.path, section);
+  if (!field.path.empty() && field.path != unknown.section) {
+    int64_t count = 0;
+    const bool is_several = field.path == "resources.kind" && absl::SimpleAtoi(value, &count) && count > 1;
+    const WholeBatch batch = WholeBatchOf(unknown, value);
+    const std::string meant = batch.samples.empty() ? field.value : batch.samples;
+    return UnknownFieldAnswer{
+        absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
+                     is_several ? "; a job runs on one device" : batch.why),
+        Written(is_here && (!unknown.is_override || meant.empty()) ? field.path.substr(section.size()) : field.path,
+                unknown.is_override, meant)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
@@ -328,27 +356,9 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   if (FindField(*unknown.type, usual) == nullptr && !usual_paths.empty()) {
     return {no_field + WhereAtTop(unknown, usual_paths.front()), Written(usual_paths.front(), unknown.is_override)};
   }
-  if (const std::string value = ValueText(unknown); usual.empty()) {
-    const UsualField field = UsualFieldOf(unknown.key, value);
-    if (const std::string preset = PresetOfDeepSpeed(unknown, field); !preset.empty()) {
-      return {absl::StrCat(no_field, "; its loss scale is set in precision.loss_scale"),
-              Written("precision.preset", unknown.is_override, preset)};
-    }
-    if (field.path == "precision.preset" && MeansNo(value)) {
-      return {absl::StrCat(no_field, "; precision.preset alone chooses the formats; leave it out")};
-    }
-    const std::string section = unknown.section.empty() ? "" : unknown.section + ".";
-    const bool is_here = !section.empty() && absl::StartsWith(field.path, section);
-    if (!field.path.empty() && field.path != unknown.section) {
-      int64_t count = 0;
-      const bool is_several = field.path == "resources.kind" && absl::SimpleAtoi(value, &count) && count > 1;
-      const WholeBatch batch = WholeBatchOf(unknown, value);
-      const std::string meant = batch.samples.empty() ? field.value : batch.samples;
-      return {
-          absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
-                       is_several ? "; a job runs on one device" : batch.why),
-          Written(is_here && (!unknown.is_override || meant.empty()) ? field.path.substr(section.size()) : field.path,
-                  unknown.is_override, meant)};
+  if (usual.empty()) {
+    if (auto of_other_programs = ExplainUsualField(unknown, no_field); of_other_programs.has_value()) {
+      return *std::move(of_other_programs);
     }
   }
   if (const std::string advice = AdviceFor(unknown); !advice.empty()) {
