@@ -59,7 +59,7 @@ void AddFootersBelow(const CommandTree& tree, CLI::App* app) {
 // Prints the usage line with the options that must be given, and with the names of values that the help uses.
 class UsageFormatter : public CLI::Formatter {
  public:
-  // Names a positional argument by its value alone, such as JOB. CLI11 would add its own name of the argument.
+  // Shows a positional argument as the name of its value: "JOB". CLI11 would put its own name in front: "job JOB".
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     return is_positional ? option->get_option_text() : CLI::Formatter::make_option_name(option, is_positional);
   }

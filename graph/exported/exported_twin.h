@@ -14,12 +14,16 @@
 //   P := {"meant": [tensor, ...], "follows": [tensor, ...]}
 //
 // A listed tensor is float32 in the float32 program, and is the only result of its node. It is listed by its name after
-// nested graphs are inlined (graph/exported/exported_inline.h). "meant": the tensor is float32 in the twin too, so the
-// model itself asks for float32. The results of nodes that have other constants in the twin are listed here as well.
-// "follows": the tensor is bfloat16 in the twin. "follows" also has each masked_fill with the smallest or the largest
-// number of its dtype, although this constant is another number in the twin. Two kinds of nodes are in neither list,
-// unless their constants differ: nodes that take the result's dtype from the tensors that they read, and casts to the
-// dtype that the tensor already has in the twin.
+// nested graphs are inlined (graph/exported/exported_inline.h).
+//
+// "meant" lists the tensors that are float32 in the twin too: the model itself asks for float32. It also lists the
+// result of each node that has other constants in the twin.
+//
+// "follows" lists the tensors that are bfloat16 in the twin. It also lists the result of each masked_fill with the
+// smallest or the largest number of its dtype, although this constant differs in the twin.
+//
+// Neither list has the results of two kinds of nodes with the same constants in both programs: a node whose result has
+// the dtype of the tensors that it reads, and a cast to the dtype that its tensor already has in the twin.
 namespace ampd::graph {
 
 inline constexpr char kTwinFile[] = "extra/ampd.bf16_twin.json";

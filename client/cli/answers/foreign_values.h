@@ -24,7 +24,7 @@ inline constexpr char kFilterNotEnded[] = "--filter 'state!=succeeded AND state!
 std::string ForeignValue(std::string_view kind, const std::string& value);
 
 // Returns the state to give to `job wait --for` in place of `value`: "RUNNING" for kubectl's "condition=Ready". Empty
-// for the end of a job, which needs no --for, and for other states.
+// for a word that means the end of a job, for which `job wait` waits without --for, and for every other word.
 std::string StateToWaitFor(const std::string& value);
 
 // Returns the option that filters jobs by a comma-separated list of states. The states have the names of other

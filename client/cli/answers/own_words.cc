@@ -233,8 +233,8 @@ void MoveFileToFront(OwnWords* own) {
   }
 }
 
-// Removes the first of the user's names that looks like a server's address, and returns that address; "" if there is
-// none.
+// Finds the first name on the command line that looks like a server's address. Removes it from `own` and returns it; ""
+// if there is none.
 std::string TakeAddress(OwnWords* own) {
   const auto address = std::find_if(own->names.begin(), own->names.end(), LooksLikeAddress);
   if (address == own->names.end()) {
@@ -245,7 +245,7 @@ std::string TakeAddress(OwnWords* own) {
   return taken;
 }
 
-// Removes the first of the user's names that is a number, and returns that number; "" if there is none.
+// Finds the first name on the command line that is a number. Removes it from `own` and returns it; "" if there is none.
 std::string TakeNumber(OwnWords* own) {
   const auto number = std::find_if(own->names.begin(), own->names.end(), [](const std::string& name) {
     return std::all_of(name.begin(), name.end(), absl::ascii_isdigit);

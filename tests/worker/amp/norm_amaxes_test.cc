@@ -152,7 +152,7 @@ TEST_P(NormAmaxesTest, TheCellsOfAStepArePartsOfOneTensor) {
   EXPECT_EQ(cells.back() - cells.front(), std::ssize(cells) - 1) << "no cell is used twice, and none is unused";
 }
 
-// The segments hold whole blocks; only a norm; only a layer that reads a norm's result.
+// Tests three choices of segments: all blocks; one norm; one layer that reads a norm's result.
 TEST_P(NormAmaxesTest, CheckpointSegmentsGiveTheSameBits) {
   const auto whole = MakeEngine(GetParam(), {.norms_find_amaxes = false});
   std::vector<std::unique_ptr<Engine>> segmented;

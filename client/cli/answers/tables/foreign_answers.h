@@ -21,9 +21,7 @@ inline constexpr ForeignAnswer kListByPriority = {"list the jobs that wait, by t
 inline constexpr ForeignAnswer kNoPriorityClasses = {
     "list the jobs by their priority, a number from -1000 to 1000 (ampd has no priority classes)",
     "job list -o wide --sort priority,desc"};
-inline constexpr ForeignAnswer kNoStartTime = {
-    "see why a job waits (ampd predicts no start times; the jobs that wait: ampctl job list --filter state=queued)",
-    "job explain ID"};
+inline constexpr ForeignAnswer kNoStartTime = {"see why a job waits (ampd predicts no start times)", "job explain ID"};
 inline constexpr ForeignAnswer kShowJob = {"show a job", "job show ID"};
 inline constexpr ForeignAnswer kExplainJob = {"see why a job waits", "job explain ID"};
 inline constexpr ForeignAnswer kWatchJob = {"watch a job", "job watch ID"};

@@ -312,9 +312,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl checkpoint delete takes only JOB@STEP [STEP]; 'x' is one word too many\n  try: ampctl checkpoint "
        "delete --help\n"},
       {"squeue --start",
-       "error: ampctl has no command 'squeue'; to see why a job waits (ampd predicts no start times; the jobs that "
-       "wait: "
-       "ampctl job list --filter state=queued): ampctl job explain ID\n"},
+       "error: ampctl has no command 'squeue'; to see why a job waits (ampd predicts no start times): ampctl job "
+       "explain "
+       "ID\n"},
       {"scontrol requeue x",
        "error: ampctl has no command 'scontrol'; to resume a failed or cancelled job from its last checkpoint: ampctl "
        "job retry x; to interrupt a running job, pause it and then resume it: ampctl job pause x\n"},
