@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "worker/amp/step/step_graph.h"
 #include "worker/kernels/cuda/cuda_kernels.h"
 
@@ -35,6 +37,10 @@ int& FailingOp();
 int64_t& FreeBytes();
 
 const StepGraphs* RecordedGraphs();
+
+// Runs `work`, which records no step, and returns the names of the LibTorch ops below autograd that it calls, such as
+// "aten::addmm", each with the number of calls. Ops that another counted op calls do not count.
+std::map<std::string, int> CountOps(absl::FunctionRef<void()> work);
 
 // Returns the emulated kernels. While a step is recorded, their launches are recorded, too.
 const kernels::CudaKernels* RecordableKernels();
