@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/cli/answers/foreign_values.h"
 #include "client/cli/answers/shell_lines.h"
 #include "tests/client/ampctl_fixture.h"
@@ -28,6 +29,14 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+// Of the lines of a golden file, a build with a sanitizer types only one in so many, because each starts a program,
+// which takes ten times as long there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kEvery = 10;
+#else
+constexpr int kEvery = 1;
+#endif
 
 class ForeignWordsTest : public Ampctl {
  protected:
@@ -60,12 +69,16 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
   std::map<std::string, std::string> helps;  // by command
   std::string_view row;
   const char* command_of_row = nullptr;
+  int num_rows = 0;
   for (const ForeignWord& word : ForeignWords()) {
     if (row == word.row && command_of_row == word.command) {
       continue;
     }
     row = word.row;
     command_of_row = word.command;
+    if (num_rows++ % kEvery != 0) {
+      continue;
+    }
     SCOPED_TRACE(word.words);
     const Result result = Run(Typed(word.words));
     EXPECT_EQ(result.exit_code, 2);
@@ -96,7 +109,9 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
       EXPECT_THAT(helps[command], HasSubstr(option)) << command;
     }
   }
-  ExpectGolden("tests/golden/client/foreign_words.txt", all);
+  if (kEvery == 1) {
+    ExpectGolden("tests/golden/client/foreign_words.txt", all);
+  }
 }
 
 // Types the command lines of kubectl, gh, Slurm, docker and other programs that are in the golden file, and compares
@@ -105,12 +120,19 @@ TEST_F(ForeignWordsTest, EachRowIsAnsweredWithACommandThatExists) {
 TEST_F(ForeignWordsTest, EveryCommandOfOtherPrograms_IsAnswered) {
   const std::string golden = *ReadFile(AMPD_SOURCE_DIR "/tests/golden/client/other_programs.txt", 1 << 20);
   std::string script;
+  std::string expected;  // The part of the golden file that is typed.
+  bool is_typed = true;
   int num_lines = 0;
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(golden, '\n'))) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(absl::StripSuffix(golden, "\n"), '\n'))) {
+    const bool is_command = line.starts_with("$ ampctl ");
     if (line.starts_with("# ")) {
       absl::StrAppend(&script, "echo '", line, "'\n");
+      is_typed = true;
+    } else if (is_command) {
+      is_typed = num_lines++ % kEvery == 0;
     }
-    if (!line.starts_with("$ ampctl ")) {
+    absl::StrAppend(&expected, is_typed ? line + "\n" : "");
+    if (!is_command || !is_typed) {
       continue;
     }
     absl::StrAppend(&script, "echo '", line, "'\n", AMPD_BIN_DIR "/ampctl");
@@ -118,7 +140,6 @@ TEST_F(ForeignWordsTest, EveryCommandOfOtherPrograms_IsAnswered) {
       absl::StrAppend(&script, " '", word, "'");
     }
     absl::StrAppend(&script, " </dev/null 2>&1\n[ $? = 2 ] || echo 'EXIT CODE IS NOT 2'\n");
-    ++num_lines;
   }
   EXPECT_GT(num_lines, 800);
   Write("lines.sh", script);
@@ -128,7 +149,11 @@ TEST_F(ForeignWordsTest, EveryCommandOfOtherPrograms_IsAnswered) {
   const std::string answers = *ReadFile(result, 1 << 20);
   EXPECT_FALSE(absl::StrContains(answers, "EXIT CODE"));
   EXPECT_FALSE(absl::StrContains(answers, "=VALUE --")) << "the value of an option was lost";
-  ExpectGolden("tests/golden/client/other_programs.txt", answers);
+  if (kEvery == 1) {
+    ExpectGolden("tests/golden/client/other_programs.txt", answers);
+  } else {
+    EXPECT_EQ(answers, expected);
+  }
 }
 
 TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
