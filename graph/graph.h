@@ -91,7 +91,7 @@ struct Node {
   // dtype, even if a policy computes the node in another one.
   bool is_written_in_place = false;
 
-  // The operand of an argument; null if the node does not have it.
+  // Returns the operand that the node passes for the argument of this name; null if it passes none.
   const Operand* Find(std::string_view argument) const;
   // Sets an argument; appends it if it is missing.
   void Set(std::string_view argument, Operand operand);

@@ -22,9 +22,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Commands of other programs that list jobs, but by default only some of them. `unless`: the options with which the
-// command lists others too; empty: there are none. `own`: the option of ampctl that lists the same jobs as the command
-// by default. `program`: the word in front of the command; empty if the command is itself a program, such as squeue.
+// Commands of other programs that by default list only some of the jobs. `program`: the word in front of the command;
+// empty if the command is itself a program, such as squeue. `unless`: the options that make the command list further
+// jobs; empty if it has none. `own`: the option of `ampctl job list` for the jobs that the command lists by default.
 constexpr struct {
   const char* program;
   const char* command;

@@ -107,7 +107,7 @@ constexpr struct {
      "a file on the server has no notes and no versions"},
     {"release download", "-p|--pattern|-D|--dir|-O|--output|-A|--archive|--clobber|--skip-existing",
      "ampctl artifact download takes one name, and then the file to write"},
-    {"api", kApiOptions, "ampctl has no command for calls of your own to the server"},
+    {"api", kApiOptions, "ampctl has no command that sends a request that you write yourself"},
     {"cache", "-a|--all|-L|--limit|-k|--key|-r|--ref|-S|--sort|-O|--order", "there is no cache"},
     {"variable|variables", "-b|--body|-e|--env|-r|--repos|-o|--org|-f|--env-file",
      "the value of a field stands in --set PATH=VALUE"},

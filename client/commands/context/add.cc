@@ -28,7 +28,8 @@ void KeepFilesOfSameAddress(const Contexts& contexts, const std::string& name, N
 }
 
 int AddContext(Session* session, const AddOptions& options) {
-  // Every command has the options for the tenant and the files, so they are in session->options().
+  // The options that name the tenant, the TLS files and the token file belong to every command of ampctl. So their
+  // values are in session->options().
   NamedServer server{
       .address = options.address, .tenant = session->options().tenant, .files = session->options().files};
   MakeAbsolute(&server);

@@ -143,8 +143,8 @@ inline constexpr ForeignAnswer kShowContext = {"show the server in use", "contex
 inline constexpr ForeignAnswer kUseContext = {"use another server", "context use NAME"};
 inline constexpr ForeignAnswer kAddContext = {"name a server", "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kChangeContext = {
-    "change a server's address, tenant or TLS files, add the server again under the same name (a new address or other "
-    "TLS files forget the token of ampctl login)",
+    "change a server's address, tenant or TLS files, add the server again under the same name (if the address or the "
+    "TLS files change, ampctl forgets the token that ampctl login stored)",
     "context add NAME ADDRESS"};
 inline constexpr ForeignAnswer kRenameContext = {
     "to rename a server, add it under the new name and remove the old one: ampctl context add NEW ADDRESS && ampctl "
