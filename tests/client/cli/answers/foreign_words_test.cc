@@ -30,8 +30,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Of the lines of a golden file, a build with a sanitizer types only one in so many, because each starts a program,
-// which takes ten times as long there.
+// A build with a sanitizer types only every tenth line of a golden file. Each line starts a program, which takes ten
+// times as long in such a build.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kEvery = 10;
 #else
