@@ -32,7 +32,7 @@ using ::testing::StartsWith;
 
 // A build with a sanitizer types only every tenth line of a golden file. Each line starts a program, which takes ten
 // times as long in such a build.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(AMPD_ASAN) || defined(AMPD_TSAN)
 constexpr int kEvery = 10;
 #else
 constexpr int kEvery = 1;
