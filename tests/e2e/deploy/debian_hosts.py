@@ -7,6 +7,7 @@ AMPD_DEBIAN_ROOT names a folder where the base root is kept for the next run. Th
 import concurrent.futures
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import http.server
 import os
@@ -39,6 +40,14 @@ CLONE_NEWNET = 0x40000000
 
 def run(*command, seconds=BLOCK_SECONDS, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds, **options).stdout
+
+
+@contextlib.contextmanager
+def made_once(path):
+    """Waits while another test makes this file or folder, which is kept for later runs."""
+    with open(f"{path}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def debian_mirror():
@@ -275,9 +284,10 @@ class DebianHosts(ServiceCase):
     def make_base(cls):
         kept = os.environ.get("AMPD_DEBIAN_ROOT")
         cls.base = pathlib.Path(kept) if kept else cls.folder / "base"
-        if not (cls.base / "etc/debian_version").exists():
-            run("mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io", f"--include={BASE_PACKAGES}",
-                "bookworm", cls.base, debian_mirror(), seconds=1200)
+        with made_once(cls.base):
+            if not (cls.base / "etc/debian_version").exists():
+                run("mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io",
+                    f"--include={BASE_PACKAGES}", "bookworm", cls.base, debian_mirror(), seconds=1200)
         cls.say("the base root is there")
 
     @classmethod
