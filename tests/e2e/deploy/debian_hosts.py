@@ -186,7 +186,8 @@ class Host:
             assert self.nspawn.running(), self.nspawn.log()
             self.leader = int((children.read_text().split() or [0])[0])
             state = self.leader and self.try_inside("systemctl", "is-system-running").stdout.strip()
-            return state in ("running", "degraded")
+            # While /run/nologin exists, nobody but root can log in.
+            return state in ("running", "degraded") and self.try_inside("test", "-e", "/run/nologin").returncode == 1
         wait_for(booted, f"{self.name} has booted", 120)
 
     def inside(self, *command):
