@@ -58,7 +58,8 @@ absl::Status RetryOrFail(const v1::Outcome& outcome, JobEdit& edit) {
   return GoToRest(outcome, edit);
 }
 
-// Returns when an attempt that ends at `end_unix_micros` ran its first step, as its steps and their mean speed tell.
+// Returns when an attempt that ends at `end_unix_micros` ran its first step. Computes this time from the number of
+// steps and their mean speed. If the speed is not known, returns the time of the end.
 int64_t StartBefore(int64_t end_unix_micros, const v1::Attempt& attempt, const v1::Outcome& outcome) {
   const double speed = outcome.final_metrics().steps_per_second();
   const double seconds = speed > 0 ? static_cast<double>(outcome.last_step() - attempt.from_step()) / speed : 0;
@@ -137,7 +138,7 @@ void JobEdit::SetStart(int64_t start_unix_micros) {
 
 void JobEdit::CloseAttempt(const v1::Outcome& outcome) {
   v1::Attempt& attempt = newest_attempt();
-  // The worker's report may skip the state RUNNING if all steps ran since its last report.
+  // If all steps ran since the worker's last report, no report had the state RUNNING.
   if (!attempt.has_start_time() && outcome.last_step() > attempt.from_step()) {
     SetStart(StartBefore(time_unix_micros_, attempt, outcome));
   }

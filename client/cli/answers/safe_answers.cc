@@ -54,7 +54,7 @@ constexpr struct {
 // Options that name a server or a tenant. Their values may be names that ampctl does not accept.
 constexpr std::string_view kPlaces = "-n|--namespace|--tenant|--context|--server|--cluster|--clusters|-M|--address";
 
-// A command of ampctl in an advice. The command ends, deletes or stops something.
+// A command of ampctl that an answer suggests, and that ends, deletes or stops something.
 struct Call {
   std::string path;   // "job cancel"
   std::string see;    // kDestructive

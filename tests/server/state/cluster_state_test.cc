@@ -169,7 +169,8 @@ TEST_F(ClusterStateTest, JobThatFinishes_Succeeds) {
   EXPECT_TRUE(state.FindJob("j1")->job().has_end_time());
 }
 
-// The worker's reports tell the newest state, so the state RUNNING of a short attempt may be in none of them.
+// A worker's report has only the newest state of each attempt. So if an attempt runs all its steps between two reports,
+// no report says that it is RUNNING.
 TEST_F(ClusterStateTest, AnAttemptThatIsReportedOnlyAfterItsEnd_StartedBeforeItsSteps) {
   struct Case {
     int64_t last_step;

@@ -16,6 +16,7 @@
 #include "ATen/core/LegacyTypeDispatch.h"
 #include "ATen/core/Tensor.h"
 #include "ATen/core/dispatch/Dispatcher.h"
+#include "absl/cleanup/cleanup.h"
 #include "c10/core/CPUAllocator.h"
 #include "c10/core/impl/LocalDispatchKeySet.h"
 #include "c10/core/impl/alloc_cpu.h"
@@ -412,11 +413,9 @@ RecordedGraphCounts& GraphCounts() {
 std::map<std::string, int> CountOps(absl::FunctionRef<void()> work) {
   std::map<std::string, int> made;
   counts = &made;
-  {
-    const c10::impl::IncludeDispatchKeyGuard count(kRecorded);
-    work();
-  }
-  counts = nullptr;
+  const absl::Cleanup reset = [] { counts = nullptr; };
+  const c10::impl::IncludeDispatchKeyGuard count(kRecorded);
+  work();
   return made;
 }
 
