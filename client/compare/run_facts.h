@@ -73,7 +73,8 @@ struct RunFacts {
   bool diverged() const;
 };
 
-// Collects the facts of a job. The server may have reduced the number of the job's points.
+// Collects the facts of a job. The record may lack some of the metric points, because the server keeps fewer of a long
+// job.
 RunFacts FactsOf(const RunRecord& record);
 
 }  // namespace ampd::client

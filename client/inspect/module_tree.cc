@@ -18,7 +18,7 @@ namespace {
 
 using graph::NodeFate;
 
-// The longest path of a module, longer than any in a real model. If a file has a longer path, its parameters and ops
+// The longest path of a module, longer than any in a real model. The parameters and ops of a module with a longer path
 // are counted for the whole model.
 constexpr size_t kMaxPathBytes = 256;
 constexpr auto kMaxDepth = 64;

@@ -192,7 +192,7 @@ std::string OptionOfPartialList(const Words& words) {
   return "";
 }
 
-// Moves the options that stand in front of `words` to the end, with their values.
+// Moves options and their values to the end of `words`: those from `first` to the first word that is no option.
 void MoveOptionsToEnd(const CLI::App& root, Words::iterator first, Words* words) {
   auto end = first;
   while (end != words->end() && end->starts_with('-') && *end != "--") {

@@ -34,7 +34,7 @@ class CallLimits {
   // next call is allowed.
   absl::Status TakeCall(const Identity& identity);
 
-  // An open stream. The stream stops counting when this object is destroyed.
+  // The place of one open stream in the limit of open streams. Destroying the object frees the place.
   using Slot = std::shared_ptr<void>;
   // Counts a call that opens a stream. RESOURCE_EXHAUSTED with a retry delay if there are too many calls (reason
   // RATE_LIMIT) or too many open streams (TOO_MANY_STREAMS).
