@@ -158,7 +158,7 @@ Problem ExplainSecondDocument(std::string_view text, const SourceMark& start, co
   };
   if (absl::StartsWith(line_at(start.line), "---")) {
     return ForeignAt(start, absl::StrCat("a second YAML document begins here ('---'); ", kind.file, " holds ",
-                                         kind.content, ", so put each document into a file of its own"));
+                                         kind.content, ", so join the documents, or put each into a file of its own"));
   }
   for (int number = start.line - 1; number >= std::max(1, first.line); --number) {
     const absl::string_view line = line_at(number);

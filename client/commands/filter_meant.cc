@@ -349,10 +349,13 @@ std::string AdviceOnFilter(std::string_view text, bool is_valid) {
     return "filters have no times; the newest jobs come first, and ampctl job list -o json has the times of each job";
   }
   if (!meant.unfiltered.empty()) {
-    return absl::StrCat("a filter compares only its columns, and only with = and !=",
-                        meant.unfiltered == "-" ? "" : "; to sort by this field: ampctl job list --sort ",
-                        meant.unfiltered == "-" ? "" : meant.unfiltered,
-                        "; to select by all fields: ampctl job list -o json | jq .");
+    return absl::StrCat(
+        "a filter compares only its columns, and only with = and !=",
+        meant.unfiltered == "-" ? "" : "; to sort by this field: ampctl job list --sort ",
+        meant.unfiltered == "-" ? "" : meant.unfiltered,
+        "; to select by any field: ampctl job list -o json | jq '.[] | select(",
+        meant.unfiltered == "loss" ? "(.attempts[-1].outcome.finalMetrics.trainLoss // infinite) < 0.5" : "CONDITION",
+        ")'");
   }
   if (meant.filter.empty() || meant.filter == text || (is_valid && !meant.widens)) {
     return "";

@@ -19,8 +19,9 @@ struct UsualField {
   std::string value;
 };
 
-// Returns the field for what other programs call `word`, such as "device", "save_steps" or "fp16". `value` is
-// the value that the user gave it, which may be empty: "fp16" for "dtype: float16". The path is empty if there is none.
+// Returns the field that does what other programs call `word`, such as "device" or "save_steps". The field may depend
+// on `value`, the word's value in the user's text (empty: it has none): "dtype" with "float16" leads to the preset
+// fp16. The path is empty if no field does that.
 UsualField UsualFieldOf(std::string_view word, const std::string& value);
 
 // Whether the field of another program is the size of one part of a batch, as "per_device_train_batch_size" is: a step

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/text.h"
 #include "client/jobfile/spec_fields.h"
+#include "client/jobfile/spec_scalar.h"
 
 namespace ampd::client {
 namespace {
@@ -56,13 +58,6 @@ std::string ReadWords(const std::string& path, std::vector<PathStep>* steps) {
     return absl::StrCat("the path ", path.front() == '.' ? "begins" : "ends",
                         " with a dot; dots stand between names: ", "train.steps");
   }
-  constexpr std::string_view kLabels = "labels.";
-  if (const std::string key =
-          absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}, {"'", ""}, {"\\", ""}});
-      path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.') {
-    return absl::StrCat("a key with a dot stands in a mapping, which replaces all labels: labels={\"", key,
-                        "\": VALUE}");
-  }
   for (const auto word : absl::StrSplit(path, '.')) {
     if (word.empty()) {
       return "the path has two dots in a row; one dot stands between two names: train.steps";
@@ -107,6 +102,19 @@ std::string WithDots(const std::string& path, const Descriptor& type) {
 }
 
 }  // namespace
+
+std::optional<PathRefusal> ExplainDottedLabel(const std::string& path, const std::string& value) {
+  constexpr std::string_view kLabels = "labels.";
+  const std::string key =
+      absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}, {"'", ""}, {"\\", ""}});
+  const bool is_dotted =
+      path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.';
+  return is_dotted ? std::optional(PathRefusal{absl::StrCat(
+                         "a label whose key has a dot is set by a mapping, which replaces all labels: --set "
+                         "'labels={\"",
+                         key, "\": ", value.empty() ? "VALUE" : Shortened(value, kMaxShownText), "}'")})
+                   : std::nullopt;
+}
 
 std::optional<PathRefusal> ReadPath(const std::string& path, const Descriptor& type, std::vector<PathStep>* steps) {
   if (const std::string dotted = absl::StrContains(path, "[") ? WithDots(path, type) : path; dotted != path) {

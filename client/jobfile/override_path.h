@@ -21,6 +21,10 @@ struct PathRefusal {
   std::string nearest = {};
 };
 
+// Explains a path to a label whose key has a dot, such as "labels.exp.id". `value` is the label's value in the
+// override. Returns nothing for any other path.
+std::optional<PathRefusal> ExplainDottedLabel(const std::string& path, const std::string& value);
+
 // Reads a path to a field of a message of `type`. Returns nothing if it is a path, and then `steps` has its words.
 std::optional<PathRefusal> ReadPath(const std::string& path, const google::protobuf::Descriptor& type,
                                     std::vector<PathStep>* steps);

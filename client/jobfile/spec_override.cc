@@ -257,13 +257,17 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
     refuse(std::move(foreign->message), std::move(foreign->nearest));
     return;
   }
+  const std::string text(absl::StripAsciiWhitespace(assignment.substr(equals + 1)));
+  if (std::optional<PathRefusal> dotted = ExplainDottedLabel(path, text); dotted.has_value()) {
+    refuse(std::move(dotted->message));
+    return;
+  }
   std::vector<PathStep> steps;
   if (std::optional<PathRefusal> wrong = ReadPath(path, type, &steps); wrong.has_value()) {
     refuse(std::move(wrong->message), std::move(wrong->nearest));
     return;
   }
-  std::optional<YamlNode> value = ValueOf(std::string(absl::StripAsciiWhitespace(assignment.substr(equals + 1))),
-                                          IsText(steps, type), mark, out.problems);
+  std::optional<YamlNode> value = ValueOf(text, IsText(steps, type), mark, out.problems);
   if (!value.has_value()) {
     return;
   }

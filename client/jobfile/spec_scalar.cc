@@ -67,6 +67,13 @@ ScalarRefusal OutOfRange(const std::string& text, const FieldDescriptor& field, 
           {}};
 }
 
+// Returns the end of a message about a text that is no number: "; allowed is -1000 to 1000". Empty if the limits of the
+// field are unknown.
+std::string AllowedBy(const FieldDescriptor& field) {
+  const FieldLimits* const limits = LimitsOf(field);
+  return limits == nullptr || limits->limits[0] == '\0' ? "" : absl::StrCat("; allowed is ", limits->limits);
+}
+
 // Whether the text is a whole number in plain decimal digits, such as -12.
 bool IsPlainWhole(std::string_view text) {
   text.remove_prefix(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
@@ -123,8 +130,14 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
     for (const std::string& guess : {WithoutSuffix(text), PlainNumber(text)}) {
       refusal.nearest = absl::SimpleAtoi(guess, value) ? guess : refusal.nearest;
     }
-    if (refusal.nearest.empty() && field.name() == "every_steps" && !text.empty() && absl::ascii_isalpha(text.back())) {
+    const bool is_period = field.name() == "every_steps";
+    if (is_period && (MeansNo(text) || absl::EqualsIgnoreCase(text, "never") || absl::EqualsIgnoreCase(text, "none"))) {
+      absl::StrAppend(&refusal.message, "; 0 means never");
+      refusal.nearest = "0";
+    } else if (refusal.nearest.empty() && is_period && !text.empty() && absl::ascii_isalpha(text.back())) {
       absl::StrAppend(&refusal.message, "; it counts steps, not time or epochs");
+    } else if (refusal.nearest.empty() && !IsByteCount(field) && text.find_first_of(" ,;=#$") == std::string::npos) {
+      absl::StrAppend(&refusal.message, AllowedBy(field));
     }
     return refusal;
   }

@@ -16,13 +16,14 @@
 #include "base/text.h"
 #include "base/yaml/look_alike.h"
 #include "client/jobfile/foreign_names.h"
+#include "client/jobfile/meant_value.h"
+#include "client/jobfile/override_path.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
+#include "client/jobfile/unknown_key.h"
 
 namespace ampd::client {
 namespace {
-
-std::string QuotedKey(const std::string& key) { return absl::StrCat("'", Shortened(key, kMaxShownText), "'"); }
 
 // Returns how many of the path's first words the job file has.
 size_t NumWordsIn(const YamlNode& root, const std::string& path) {
@@ -81,91 +82,6 @@ bool HoldsFields(const UnknownField& unknown) {
          FindField(*unknown.type, entry->value.entries.front().key) != nullptr;
 }
 
-// Returns the field as the user would write it: in an override the path itself, in a file nested mappings. An empty
-// value is shown as "...".
-std::string Written(const std::string& path, bool is_override, const std::string& value = "") {
-  const std::vector<std::string> words = absl::StrSplit(path, '.');
-  const std::string shown = value.empty() ? "..." : value;
-  if (is_override) {
-    return value.empty() ? path : absl::StrCat(path, "=", value);
-  }
-  return words.size() > 1 ? absl::StrCat(absl::StrJoin(words, ": {"), ": ", shown, std::string(words.size() - 1, '}'))
-         : value.empty()  ? path
-                          : absl::StrCat(path, ": ", value);
-}
-
-// The assignment in a key such as "steps:3", "steps=3" or "steps 3", which YAML takes for a name without a value.
-struct KeyedValue {
-  const google::protobuf::FieldDescriptor* field = nullptr;  // null: the key is no such assignment
-  std::string value = {};
-};
-
-KeyedValue KeyedValueOf(const UnknownField& unknown) {
-  const bool has_value = unknown.value != nullptr && unknown.value->kind != YamlNode::Kind::kNull;
-  const size_t end = has_value ? std::string::npos : unknown.key.find_first_of(":= ");
-  const size_t value = end == std::string::npos ? end : unknown.key.find_first_not_of(":= ", end);
-  return value == std::string::npos ? KeyedValue()
-                                    : KeyedValue{FindField(*unknown.type, unknown.key.substr(0, end)),
-                                                 Shortened(unknown.key.substr(value), 40)};
-}
-
-// Returns the choice that the key's value names, such as "adamw" in "optimizer: {name: adamw}"; empty if it names none.
-std::string ChoiceIn(const UnknownField& unknown) {
-  const bool has_text = unknown.value != nullptr && unknown.value->kind == YamlNode::Kind::kScalar;
-  const google::protobuf::FieldDescriptor* const choice =
-      has_text ? FindField(*unknown.type, absl::AsciiStrToLower(unknown.value->text)) : nullptr;
-  return choice != nullptr && choice->real_containing_oneof() != nullptr &&
-                 choice->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE
-             ? FieldName(*choice)
-             : "";
-}
-
-// The text of the key's value; empty if it has none. In "fp16: {enabled: false}" it is that of the switch.
-std::string ValueText(const UnknownField& unknown) {
-  const YamlNode* value = unknown.value;
-  if (value != nullptr && value->kind == YamlNode::Kind::kMap) {
-    const auto entry = std::find_if(value->entries.begin(), value->entries.end(),
-                                    [](const YamlEntry& one) { return one.key == "enabled"; });
-    value = entry == value->entries.end() ? nullptr : &entry->value;
-  }
-  return value != nullptr && value->kind == YamlNode::Kind::kScalar ? value->text : "";
-}
-
-// Returns the mapping of the file in which the key stands; null if it is an item of a list.
-const YamlNode* SectionOf(const UnknownField& unknown) {
-  const YamlNode* node = unknown.root;
-  for (const auto word : absl::StrSplit(unknown.section, '.', absl::SkipEmpty())) {
-    const auto entry =
-        std::find_if(node->entries.begin(), node->entries.end(), [&](const YamlEntry& one) { return one.key == word; });
-    if (entry == node->entries.end()) {
-      return nullptr;
-    }
-    node = &entry->value;
-  }
-  return node;
-}
-
-// Returns the choice that the section of the file has made, such as mlp in "model: {type: mlp}"; null if it has made
-// none.
-const google::protobuf::FieldDescriptor* ChoiceOfSection(const UnknownField& unknown) {
-  const YamlNode* const node = SectionOf(unknown);
-  if (node == nullptr) {
-    return nullptr;
-  }
-  for (const YamlEntry& entry : node->entries) {
-    const google::protobuf::FieldDescriptor* const own = FindField(*unknown.type, entry.key);
-    const google::protobuf::FieldDescriptor* const choice =
-        own == nullptr && entry.value.kind == YamlNode::Kind::kScalar
-            ? FindField(*unknown.type, absl::AsciiStrToLower(entry.value.text))
-            : own;
-    if (choice != nullptr && choice->real_containing_oneof() != nullptr &&
-        choice->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
-      return choice;
-    }
-  }
-  return nullptr;
-}
-
 // Explains a key in a section whose choice it may have been meant for: "hidden_size" in "model: {type: mlp}". Returns
 // nothing if the section has made no choice or if the key is not a field of another choice.
 std::optional<UnknownFieldAnswer> ExplainInChoice(const UnknownField& unknown, const std::vector<std::string>& found) {
@@ -220,6 +136,35 @@ std::string MeantInSection(const UnknownField& unknown) {
   }
   const std::vector<std::string> like = PathsLike(*unknown.type, unknown.key);
   return like.empty() ? Nearest(unknown.key, FieldNames(*unknown.type)) : like.front();
+}
+
+// Returns the fields that stand beside a key which names the choice, as the choice has them: "learning_rate: 0.1" in
+// "{type: sgd, lr: 0.1}". Leaves out keys that are no fields of the choice.
+std::string FieldsBeside(const UnknownField& unknown, const std::string& choice) {
+  const google::protobuf::Descriptor& type = *FindField(*unknown.type, choice)->message_type();
+  const YamlNode* const section = SectionOf(unknown);
+  std::vector<std::string> fields;
+  for (const YamlEntry& entry : section == nullptr ? std::vector<YamlEntry>() : section->entries) {
+    const std::string usual = UsualName(entry.key);
+    const google::protobuf::FieldDescriptor* const field = FindField(type, usual.empty() ? entry.key : usual);
+    if (field != nullptr && entry.value.kind == YamlNode::Kind::kScalar) {
+      fields.push_back(absl::StrCat(FieldName(*field), ": ", Shortened(entry.value.text, kMaxShownText)));
+    }
+  }
+  return absl::StrJoin(fields, ", ");
+}
+
+// Returns the field at `path` as the user would write it there with the key's value: "precision: {loss_scale: {static:
+// {scale: 1024}}}" for "loss_scale: 1024" in another section. Returns the path alone if its field takes the value as it
+// is, or cannot take it.
+std::string WrittenWithValue(const UnknownField& unknown, const std::string& path) {
+  const google::protobuf::Descriptor* type = unknown.whole;
+  for (const auto word : absl::StrSplit(path, '.')) {
+    type = TypeOfField(type, std::string(word));
+  }
+  const std::string value = unknown.is_override ? "" : ValueText(unknown);
+  const std::string mapping = type == nullptr || value.empty() ? "" : MeantMapping(value, {path}, *type);
+  return mapping.empty() ? path : Written(path, /*is_override=*/false, mapping);
 }
 
 // Whether the value is a number without a unit, or missing.
@@ -286,7 +231,26 @@ WholeBatch WholeBatchOf(const UnknownField& unknown, const std::string& value) {
 
 // Says that the path, of one word, stands at the top and not in the key's section.
 std::string WhereAtTop(const UnknownField& unknown, const std::string& path) {
-  return unknown.section.empty() || absl::StrContains(path, '.') ? "" : ", but there is one at the top of the file";
+  return unknown.section.empty() || absl::StrContains(path, '.') ? ""
+         : path == unknown.key                                   ? ", but there is one at the top of the file"
+                                                                 : ", but a field at the top of the file does that";
+}
+
+// Explains a key whose usual field, `name`, stands in the same section of the file: "gpus: 1" above "kind: AUTO".
+// `meant` is the value that the field should have; empty: unknown. Returns nothing if the section has no such field.
+std::optional<UnknownFieldAnswer> ExplainFieldBeside(const UnknownField& unknown, const std::string& name,
+                                                     const std::string& meant, const std::string& no_field) {
+  const YamlNode* const section = unknown.is_override || meant.empty() ? nullptr : SectionOf(unknown);
+  if (section == nullptr) {
+    return std::nullopt;
+  }
+  const auto beside = std::find_if(section->entries.begin(), section->entries.end(),
+                                   [&name](const YamlEntry& one) { return one.key == name; });
+  if (beside == section->entries.end()) {
+    return std::nullopt;
+  }
+  return UnknownFieldAnswer{absl::StrCat(no_field, "; ", name, " in line ", beside->mark.line, " does that: set it to ",
+                                         meant, ", and remove this line")};
 }
 
 // Explains a key that other programs use for a field of a job file, such as "epochs". `no_field` says which field does
@@ -308,6 +272,12 @@ std::optional<UnknownFieldAnswer> ExplainUsualField(const UnknownField& unknown,
     const bool is_several = field.path == "resources.kind" && absl::SimpleAtoi(value, &count) && count > 1;
     const WholeBatch batch = WholeBatchOf(unknown, value);
     const std::string meant = batch.samples.empty() ? field.value : batch.samples;
+    if (is_here && !is_several) {
+      const std::string name = field.path.substr(section.size());
+      if (auto beside = ExplainFieldBeside(unknown, name, meant, no_field); beside.has_value()) {
+        return beside;
+      }
+    }
     return UnknownFieldAnswer{
         absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
                      is_several ? "; a job runs on one device" : batch.why),
@@ -344,8 +314,10 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
                                                                  : Written(like.front(), unknown.is_override)};
   }
   if (const std::string choice = ChoiceIn(unknown); !choice.empty()) {
+    const std::string fields = FieldsBeside(unknown, choice);
     return {absl::StrCat(no_field, "; each choice is a field of its own"),
-            unknown.is_override ? absl::StrCat(unknown.section, ".", choice, "={}") : absl::StrCat(choice, ": {...}")};
+            unknown.is_override ? absl::StrCat(unknown.section, ".", choice, "={", fields, "}")
+                                : absl::StrCat(choice, ": {", fields.empty() ? "..." : fields, "}")};
   }
   const std::vector<std::string> names = FieldNames(*unknown.type);
   if (const std::string pair = MeantByPair(unknown); !pair.empty()) {
@@ -380,7 +352,7 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
                                                                   absl::StrContains(elsewhere.front(), '.')
                                                                       ? ", but there is one elsewhere"
                                                                       : ", but there is one at the top of the file");
-  return {absl::StrCat(quoted, " is not a field ", here), elsewhere.front(),
+  return {absl::StrCat(quoted, " is not a field ", here), WrittenWithValue(unknown, elsewhere.front()),
           elsewhere.size() > 1 ? elsewhere : std::vector<std::string>()};
 }
 

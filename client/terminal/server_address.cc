@@ -92,7 +92,8 @@ std::string FaultOf(const std::string& text) {
     return WhyNoSocket(text);
   }
   if (const size_t scheme = text.find("://"); scheme != std::string::npos) {
-    return absl::StrCat("begins with ", Part(text.substr(0, scheme + 3)), "; write only HOST:PORT");
+    return absl::StrCat("begins with ", Part(text.substr(0, scheme + 3)), "; write only HOST:PORT",
+                        text.starts_with("https:") ? ", and name the file of the server's CA with --ca" : "");
   }
   if (text.find_first_of(" \t\r\n/") != std::string::npos) {
     return "has a blank or a '/'; write HOST:PORT or unix:/PATH";

@@ -291,6 +291,11 @@ absl::StatusOr<v1::JobSpec> AdmitSpec(const v1::JobSpec& spec, const graph::Expo
 
 namespace {
 
+constexpr char kHowToScaleLoss[] =
+    "; a job keeps the precision with which it was submitted, so submit another one with precision.preset fp16, or "
+    "with "
+    "precision.loss_scale";
+
 // Checks an order (a live change of the loss scaler) for a job whose precision is not chosen yet: at least one of the
 // precisions that may be chosen must scale the loss. The order's scale is not compared with their floors and caps,
 // because these differ. The trainer later clamps the scale to the floor and the cap of the chosen precision.
@@ -303,9 +308,9 @@ absl::Status AdmitOrderBeforeChoice(const v1::LossScaleOrder& order, const inter
     may_scale = may_scale || !config.ok() || config->kind != precision::LossScaleConfig::Kind::kOff;
   }
   if (!may_scale) {
-    return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
-                 absl::StrCat("job ", record.job().id(), " scales no loss in ", absl::StrJoin(prefer, " or "),
-                              "; fp16 does, and precision.loss_scale turns it on"));
+    return Error(
+        absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
+        absl::StrCat("job ", record.job().id(), " scales no loss in ", absl::StrJoin(prefer, " or "), kHowToScaleLoss));
   }
   constexpr double kGreatest = std::numeric_limits<float>::max();
   if (order.has_scale() && order.scale() > kGreatest) {
@@ -333,8 +338,7 @@ absl::Status AdmitOrder(const v1::LossScaleOrder& order, const internal::JobReco
   AMPD_ASSIGN_OR_RETURN(const precision::LossScaleConfig config, precision::LossScaleOf(LossScaleFor(record, given)));
   if (config.kind == precision::LossScaleConfig::Kind::kOff) {
     return Error(absl::StatusCode::kFailedPrecondition, "LOSS_SCALE_OFF",
-                 absl::StrCat("job ", job.id(), " scales no loss in ", given,
-                              "; fp16 does, and precision.loss_scale turns it on"));
+                 absl::StrCat("job ", job.id(), " scales no loss in ", given, kHowToScaleLoss));
   }
   const precision::ScaleRange range = precision::RangeOf(config);
   if (order.has_scale() && !range.Has(order.scale())) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "graph/vocabulary.h"
@@ -248,6 +249,11 @@ void AdmitPath(const std::string& field, const std::string& path, Findings& find
   const std::vector<std::string> parts = absl::StrSplit(path, '/');
   const bool odd = std::any_of(parts.begin(), parts.end(),
                                [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
+  if (absl::StrContains(path, "://")) {
+    return findings.Wrong(field, absl::StrCat("is \"", path,
+                                              "\"; ampd downloads no files: put the file into a data root of the "
+                                              "worker, and write <data root>/<path> (docs/data.md)"));
+  }
   if (parts.front().empty() || parts.front().ends_with(':') || parts.size() < 2) {
     return findings.Wrong(field, absl::StrCat("is \"", path,
                                               "\"; must be <data root>/<path>: paths begin with the name "

@@ -98,9 +98,11 @@ absl::StatusOr<v1::Checkpoint> Find(const v1::Job& source, int64_t step) {
 
 absl::StatusOr<v1::Checkpoint> ResolveInitialCheckpoint(const v1::Job& source, v1::JobSpec* spec) {
   if (!IsTerminal(source.state())) {
-    return Error(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
-                 absl::StrCat(kField, ": job ", source.id(), " is ", v1::Job::State_Name(source.state()),
-                              "; only an ended one's checkpoints stay"));
+    return Error(
+        absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+        absl::StrCat(kField, ": job ", source.id(), " is ", v1::Job::State_Name(source.state()),
+                     "; only the checkpoints of ended jobs can be used, because a job deletes its older ones while "
+                     "it trains; wait for its end, or cancel it"));
   }
   v1::CheckpointReference& reference = *spec->mutable_model()->mutable_initial_checkpoint();
   AMPD_ASSIGN_OR_RETURN(v1::Checkpoint start, Find(source, reference.step()));

@@ -68,6 +68,7 @@ class FakeJobs final : public v1::JobService::Service {
     std::vector<v1::FindJobsRequest> find_requests;
     v1::Job::State ends_in = v1::Job::STATE_UNSPECIFIED;  // final state of watched jobs; unspecified: their own state
     std::string refused_preset;                           // creates with this preset are rejected
+    std::vector<FieldViolation> violations;               // every create is rejected with these
     // Returns the metric points of a job; null: every job has the same two steps and one evaluation.
     std::function<v1::ListMetricPointsResponse(const v1::Job&)> points_of;
     bool lacks_server_info = false;  // whether the server is too old to report its version
@@ -130,7 +131,7 @@ class FakeJobs final : public v1::JobService::Service {
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request, v1::Job* job) override {
     absl::MutexLock lock(&mutex_);
     script_.creates.push_back(*request);
-    std::vector<FieldViolation> violations;
+    std::vector<FieldViolation> violations = script_.violations;
     if (request->spec().name().empty()) {
       violations.push_back({"name", "must be set"});
     }

@@ -23,6 +23,7 @@
 #include "client/commands/transfer.h"
 #include "client/jobfile/job_file.h"
 #include "client/render/format.h"
+#include "client/render/job_text.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -144,6 +145,14 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
 absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
   AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("--checkpoint", options.checkpoint));
   AMPD_ASSIGN_OR_RETURN(const FoundCheckpoint trained, FindJobCheckpoint(client, wanted));
+  if (!IsTerminal(trained.job.state())) {
+    return Error(
+        absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+        absl::StrCat("--checkpoint: job ", trained.job.id(), " is ", v1::Job::State_Name(trained.job.state()),
+                     ", and only the checkpoints of ended jobs can be used; let it end (",
+                     trained.job.state() == v1::Job::PAUSED ? "resume it: ampctl job resume " : "ampctl job wait ",
+                     trained.job.id(), "), or end it: ampctl job cancel ", trained.job.id()));
+  }
   v1::JobSpec spec = PredictingSpec(trained.job, trained.checkpoint.step());
   if (from_file.has_precision()) {
     spec.clear_precision();  // Merging two policies would give a third one.
@@ -160,7 +169,8 @@ std::optional<int> FailWithModel(const SubmittedFile& submitted) {
   }
   return FailWithProblems({{submitted.file.marks.at("model"), "",
                             "the file has a model, but a prediction uses the model of the trained job; remove `model` "
-                            "from the file, or submit a whole job file with ampctl job submit"}},
+                            "from the file, and name the inputs in data.predict; to train the file's model: ampctl "
+                            "job submit"}},
                           {.command = submitted.command});
 }
 

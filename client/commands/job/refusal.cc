@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -52,6 +53,31 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   return notes;
 }
 
+// Whether the description names the field at `path`, or a field in it.
+bool Names(const std::string& description, const std::string& path) {
+  const auto is_of_path = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  };
+  for (size_t at = description.find(path); at != std::string::npos; at = description.find(path, at + 1)) {
+    const size_t end = at + path.size();
+    const bool is_inner = end < description.size() && (description[end] == '.' || description[end] == '[');
+    const bool ends = end == description.size() || !is_of_path(description[end]);
+    // A word without a dot, such as "train", may be a word of the sentence.
+    if ((at == 0 || !is_of_path(description[at - 1])) && (is_inner || (ends && absl::StrContains(path, '.')))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether the server refuses a field because of another one whose value could not be read, and which the server
+// therefore did not get.
+bool FollowsFromUnread(const FieldViolation& violation, const JobFile& file) {
+  return std::any_of(file.problems.begin(), file.problems.end(), [&violation](const Problem& problem) {
+    return !problem.field.empty() && Names(violation.description, problem.field);
+  });
+}
+
 // Whether the file sets the violated field, and the whole value could be read. A part of the value that could not be
 // read was not sent to the server. So what the server says of the field, such as that a part is missing, may be wrong.
 bool IsOfReadField(const FieldViolation& violation, const JobFile& file) {
@@ -80,7 +106,8 @@ void AddWhatServerRefuses(Session* session, bool has_weights, SubmittedFile* sub
   std::vector<FieldViolation> violations = job.ok() ? std::vector<FieldViolation>() : ViolationsIn(job.status());
   std::erase_if(violations, [&](const FieldViolation& one) {
     const bool lacks_weights = one.field == "predict" && absl::StartsWith(one.description, "needs weights");
-    return (has_weights && lacks_weights) || !IsOfReadField(one, submitted->file);
+    return (has_weights && lacks_weights) || !IsOfReadField(one, submitted->file) ||
+           FollowsFromUnread(one, submitted->file);
   });
   std::vector<Problem> problems = PlaceViolations(violations, submitted->file, submitted->source);
   submitted->file.problems.insert(submitted->file.problems.end(), std::make_move_iterator(problems.begin()),

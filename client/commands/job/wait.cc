@@ -44,7 +44,9 @@ std::string CheckState(const std::string& text) {
   // Other programs have several words for the end of a job.
   const std::string first = absl::AsciiStrToUpper(StatesNamed(word));
   if (v1::Job::State_Parse(first.substr(0, first.find(',')), &state) && IsTerminal(state)) {
-    return "to wait until the jobs have ended, leave out --for; the exit code then says how they ended";
+    return absl::StrCat("'", text,
+                        "' is an end, and --for takes RUNNING or PAUSED; to wait until the jobs have ended, "
+                        "leave out --for; the exit code then says how they ended");
   }
   return is_state(word).empty() ? absl::StrCat("'", text, "' is no state; did you mean ", word, "?") : is_state(text);
 }

@@ -42,11 +42,12 @@ TEST_F(Ampctl, MistakesOfSeveralKindsInAJobFile_AreOneAnswer) {
         "STOP\n");
   const Result result = Run("job submit -f job.yaml");
   EXPECT_EQ(result.exit_code, 2);
-  for (const char* problem : {"error: job.yaml:1:1: 'nam' is not a field of a job file\n  did you mean 'name'?",
-                              "error: job.yaml:2:8: 'shufle' is not a field of data\n",
-                              "error: job.yaml:4:17: train.epochs must be a whole number, not 'many'\n",
-                              "error: job.yaml:5:16: on_divergence must be one of the allowed words, not 'STOP'\n",
-                              "error: job.yaml:3:13: precision.preset: bf61 does not fit the model\n"}) {
+  for (const char* problem :
+       {"error: job.yaml:1:1: 'nam' is not a field of a job file\n  did you mean 'name'?",
+        "error: job.yaml:2:8: 'shufle' is not a field of data\n",
+        "error: job.yaml:4:17: train.epochs must be a whole number, not 'many'; allowed is 1 to 1000000\n",
+        "error: job.yaml:5:16: on_divergence must be one of the allowed words, not 'STOP'\n",
+        "error: job.yaml:3:13: precision.preset: bf61 does not fit the model\n"}) {
     EXPECT_THAT(result.err, HasSubstr(problem));
   }
   // The spec that ampctl sent to the server has no name and no batch size. ampctl must not print the server's errors
@@ -58,6 +59,19 @@ TEST_F(Ampctl, MistakesOfSeveralKindsInAJobFile_AreOneAnswer) {
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_THAT(alone.err, HasSubstr("'nam' is not a field"));
   EXPECT_THAT(alone.err, Not(HasSubstr("bf61")));
+}
+
+TEST_F(Ampctl, WhatTheServerRefusesOnlyForWantOfAnUnreadField_IsNotReported) {
+  fake_.jobs.script()->violations = {{"checkpoint.keep_best", "needs eval.every_steps above 0"},
+                                     {"train.steps", "is above the queue's limit"}};
+  Write("job.yaml", "name: x\ndata: {batch_size: 4}\ntrain: {steps: 9}\ncheckpoint: {keep_best: true}\n");
+  for (const char* override : {"eval.every_steps=never", "eval="}) {
+    const Result result = Run(absl::StrCat("job submit -f job.yaml --set ", override));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("error: --set eval")) << override;
+    EXPECT_THAT(result.err, HasSubstr("train.steps: is above the queue's limit")) << override;
+    EXPECT_THAT(result.err, Not(HasSubstr("keep_best"))) << override;
+  }
 }
 
 TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {

@@ -151,6 +151,22 @@ TEST_F(AmpctlPredict, APrecisionInTheFile_ReplacesTheTrainedOne) {
   EXPECT_THAT(other.err, HasSubstr("a prediction uses the model of the trained job"));
 }
 
+TEST_F(AmpctlPredict, AJobThatHasNotEnded_IsNamedWithWhatToDo) {
+  v1::Job job = fake_.jobs.Add("held", v1::Job::PAUSED);
+  job.add_checkpoints()->set_step(5);
+  fake_.jobs.Put(job);
+  Write("data.yaml", kData);
+  const Result result = Run("job predict --checkpoint held@5 -f data.yaml");
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "--checkpoint: job " + job.id() +
+          " is PAUSED, and only the checkpoints of ended jobs can be used; let it end (resume it: ampctl job resume "));
+  EXPECT_THAT(result.err, HasSubstr("or end it: ampctl job cancel " + job.id()));
+  EXPECT_TRUE(fake_.jobs.script()->creates.empty());
+}
+
 TEST_F(AmpctlPredict, RefusesAFileThatWouldBeWrong) {
   AddTrained();
   Write("data.yaml", kData);

@@ -122,10 +122,33 @@ TEST(OddValues, AFieldAsAWordOrAnAssignment_IsSuggestedAsItIsWritten) {
 TEST(OddValues, AChoiceInAFieldLikeName_IsSuggestedAsAField) {
   const std::string text = ProblemsOf("optimizer: {name: adamw, lr: 0.1}\n");
   EXPECT_THAT(text, HasSubstr("'name' is not a field of optimizer; each choice is a field of its own\n"
-                              "  did you mean 'adamw: {...}'?"));
+                              "  did you mean 'adamw: {learning_rate: 0.1}'?"));
   EXPECT_THAT(text, HasSubstr("did you mean 'optimizer: {adamw: {learning_rate: ...}}'?"));
   EXPECT_THAT(ProblemsOf("optimizer: {type: SGD}\n"), HasSubstr("did you mean 'sgd: {...}'?"));
   EXPECT_THAT(OverrideText("optimizer.name=adamw"), HasSubstr("did you mean 'optimizer.adamw={}'?"));
+  EXPECT_THAT(OverrideText("optimizer={type: sgd, lr: 0.1}"),
+              HasSubstr("did you mean 'optimizer.sgd={learning_rate: 0.1}'?"));
+}
+
+TEST(OddValues, AFieldOfAnotherSection_IsSuggestedWithAValueThatItTakes) {
+  EXPECT_THAT(ProblemsOf("train: {loss_scale: 1024}\n"),
+              HasSubstr("did you mean 'precision: {loss_scale: {static: {scale: 1024}}}'?"));
+  EXPECT_THAT(ProblemsOf("train: {batch_size: 8}\n"), HasSubstr("did you mean 'data.batch_size'?"));
+}
+
+TEST(OddValues, AFieldThatStandsBesideAnotherNameForIt_IsChangedAndNotRepeated) {
+  EXPECT_THAT(ProblemsOf("resources:\n  gres: gpu:1\n  kind: AUTO\n"),
+              HasSubstr("'gres' is not a field of resources; kind in line 3 does that: set it to GPU, and remove this "
+                        "line\n"));
+  EXPECT_THAT(ProblemsOf("resources: {gres: gpu:1}\n"), HasSubstr("did you mean 'kind: GPU'?"));
+}
+
+TEST(OddValues, AWordInPlaceOfANumber_IsAnsweredWithTheLimits) {
+  EXPECT_THAT(OverrideText("priority=high"),
+              HasSubstr("must be a whole number, not 'high'; allowed is -1000 to 1000\n"));
+  EXPECT_THAT(OverrideText("checkpoint.keep=all"), HasSubstr("not 'all'; allowed is 1 to 1000\n"));
+  EXPECT_THAT(OverrideText("eval.every_steps=never"), HasSubstr("not 'never'; 0 means never\n  did you mean '0'?"));
+  EXPECT_THAT(OverrideText("priority=1 train.seed=2"), Not(HasSubstr("allowed is")));
 }
 
 TEST(OddValues, NamesOfOtherPrograms_LeadToTheField) {
@@ -396,7 +419,7 @@ TEST(OddOverrides, NamesInBrackets_AreSuggestedWithDots) {
 
 TEST(OddOverrides, ALabelWithAnEscapedDot_IsAnsweredWithoutTheEscape) {
   for (const char* path : {"labels.exp\\.id", "labels.'exp.id'", "labels.\"exp.id\""}) {
-    EXPECT_THAT(OverrideText(absl::StrCat(path, "=7")), HasSubstr("labels={\"exp.id\": VALUE}")) << path;
+    EXPECT_THAT(OverrideText(absl::StrCat(path, "=7")), HasSubstr("--set 'labels={\"exp.id\": 7}'")) << path;
   }
 }
 

@@ -247,6 +247,14 @@ TEST(AdmitSpec, ALanguageModelOnText_HasItsDefaults) {
   EXPECT_EQ(AdmitSpec(*admitted)->ShortDebugString(), admitted->ShortDebugString());
 }
 
+TEST(AdmitSpec, AUrlInPlaceOfAPath_IsAnsweredWithWhereTheFileBelongs) {
+  const auto admitted = AdmitSpec(Changed("data {train {idx {images: 'https://h/x.gz' labels: 'a/b'}}}"));
+  const std::vector<FieldViolation> violations = ViolationsOf(admitted.status());
+  ASSERT_EQ(violations.size(), 1);
+  EXPECT_EQ(violations[0].field, "data.train.idx.images");
+  EXPECT_THAT(violations[0].description, testing::HasSubstr("ampd downloads no files: put the file into a data root"));
+}
+
 TEST(AdmitSpec, WrongValuesOfALanguageModel_AreNamedByPath) {
   const std::pair<const char*, const char*> cases[] = {
       {"data {train {tokens {sequence_length: 17}}}", "data.train.tokens.sequence_length"},
