@@ -45,6 +45,13 @@ def pass_time(seconds):
     wait_for(lambda: boottime() >= until, "time passes")
 
 
+def replace_file(path, text):
+    """Replaces a file's content in one step, so that a program which reads the file meanwhile never gets half of it."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    new.replace(path)
+
+
 def below(folder):
     """Returns {pid: command} of the living processes that name the folder on their command line."""
     commands = {}

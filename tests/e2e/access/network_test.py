@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import http2
 import http2_attacks
-from service import Client, Program, kill_below, wait_for
+from service import Client, Program, kill_below, replace_file, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -192,8 +192,8 @@ class Network(ServiceCase):
         own = (self.tls / "ca.pem").read_text()
         shutil.copy(self.tls / "ca.pem", self.folder)
         shutil.copy(self.tls / "ca.pem", other)
-        (self.tls / "ca.pem").write_text(own + (other / "data/tls/ca.pem").read_text())
-        self.addCleanup((self.tls / "ca.pem").write_text, own)
+        replace_file(self.tls / "ca.pem", own + (other / "data/tls/ca.pem").read_text())
+        self.addCleanup(replace_file, self.tls / "ca.pem", own)
         self.reload_proxy()
         kept, removed = http2.tls_context(self.folder, "alice"), http2.tls_context(other, "alice")
         alice = self.client(self.proxied, "alice")
@@ -211,7 +211,7 @@ class Network(ServiceCase):
             for _ in range(ROTATIONS):
                 self.reload_proxy()
             begun = time.monotonic()
-            (self.tls / "ca.pem").write_text(own)
+            replace_file(self.tls / "ca.pem", own)
             wait_for(lambda: not losing.drain(0.1) or losing.ended_streams, "the end of the stream", REVOKED_SECONDS)
             print(f"  {ROTATIONS} rotations; a stream of the removed authority ended after "
                   f"{time.monotonic() - begun:.1f} s", flush=True)

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from service import Client, Program, Service, kill_below, wait_for
+from service import Client, Program, Service, kill_below, replace_file, wait_for
 from service_case import BINARIES, JOB, ServiceCase, main
 
 CLIENT_DENIED = 4
@@ -161,7 +161,7 @@ class Oidc(ServiceCase):
         service = self.start("--oidc-keys", file, *self.flags)
         first = self.provider.key.jwt(self.provider.claims())
         self.assertEqual(self.who(service, first), "oidc:alice")
-        file.write_text(json.dumps({"keys": [other.jwk]}))
+        replace_file(file, json.dumps({"keys": [other.jwk]}))
         self.await_name(service, other.jwt(self.provider.claims()))
         self.assertIn("JWT_INVALID", self.who(service, first))
         file.write_text("")
