@@ -73,8 +73,8 @@ struct RunFacts {
   bool diverged() const;
 };
 
-// Collects the facts of a job. The record may lack some of the metric points, because the server keeps fewer of a long
-// job.
+// Collects the facts of a job. The record may lack some of the metric points, because the server keeps fewer points of
+// a long job.
 RunFacts FactsOf(const RunRecord& record);
 
 }  // namespace ampd::client

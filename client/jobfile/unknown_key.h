@@ -23,6 +23,7 @@ struct KeyedValue {
   std::string value = {};
 };
 
+// Returns the assignment that the unknown key is.
 KeyedValue KeyedValueOf(const UnknownField& unknown);
 
 // Returns the choice that the key's value names, such as "adamw" in "optimizer: {name: adamw}"; empty if it names none.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -69,21 +70,26 @@ std::string WithWrittenValue(const std::string& description, const std::string& 
              : description;
 }
 
+bool IsOfPath(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
+
+// Whether the text has the path, followed by a character that `may_follow` accepts. The end of the text is a '\0'.
+bool HasPath(const std::string& text, const std::string& path, absl::FunctionRef<bool(char)> may_follow) {
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
+    const size_t end = at + path.size();
+    if ((at == 0 || !IsOfPath(text[at - 1])) && may_follow(end == text.size() ? '\0' : text[end])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Returns the overrides that set fields which the description names, except the override at `place`: "; see --set
 // eval.every_steps". The description may be about a field that the file sets, and that conflicts with these overrides.
 // Empty if there are none.
 std::string OverridesIn(const std::string& description, const JobFile& file, const SourceMark& place) {
   std::set<std::string> sources;
   for (const auto& [path, mark] : file.marks) {
-    const size_t at = absl::StartsWith(mark.source, kSetOption) && mark.source != place.source ? description.find(path)
-                                                                                               : std::string::npos;
-    const auto is_of_path = [](char c) {
-      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[';
-    };
-    const size_t end = at == std::string::npos ? at : at + path.size();
-    const bool is_whole = at != std::string::npos && (at == 0 || !is_of_path(description[at - 1])) &&
-                          (end == description.size() || !is_of_path(description[end]));
-    if (is_whole && absl::StrContains(path, '.')) {
+    if (absl::StartsWith(mark.source, kSetOption) && mark.source != place.source && NamesField(description, path)) {
       sources.insert(mark.source);
     }
   }
@@ -91,6 +97,15 @@ std::string OverridesIn(const std::string& description, const JobFile& file, con
 }
 
 }  // namespace
+
+bool NamesField(const std::string& description, const std::string& path) {
+  return absl::StrContains(path, '.') &&
+         HasPath(description, path, [](char next) { return !IsOfPath(next) && next != '['; });
+}
+
+bool NamesFieldWithin(const std::string& description, const std::string& path) {
+  return HasPath(description, path, [](char next) { return next == '.' || next == '['; });
+}
 
 std::vector<Problem> PlaceViolations(const std::vector<FieldViolation>& violations, const JobFile& file,
                                      const std::string& source) {

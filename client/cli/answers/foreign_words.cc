@@ -41,9 +41,9 @@ struct Advice {
   size_t num_words = 0;
 };
 
-// Returns the advice to type `text`, a call of `command`. In it, names from `rest`, which has the user's own words,
-// replace the placeholders, and options from `rest` are appended. The advice begins with `intro`, which says what the
-// command does. If the user meant several jobs, returns the answer of CallsForSeveralJobs instead.
+// Returns the advice to type `text`, a command line of `command`. In it, names from `rest`, which has the user's own
+// words, replace the placeholders, and options from `rest` are appended. The advice begins with `intro`, which says
+// what the command does. If the user meant several jobs, returns the answer of CallsForSeveralJobs instead.
 std::string Advise(const CLI::App& root, const std::string& intro, const CLI::App& command, const std::string& text,
                    const Words& rest) {
   const std::string several = CallsForSeveralJobs(root, command, text, rest);

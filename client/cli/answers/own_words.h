@@ -13,8 +13,9 @@ namespace ampd::client {
 std::string CallOf(const CLI::App& command);
 
 // Returns the whole command line that the user probably wanted: "ampctl job cancel j-123" for the text "job cancel ID"
-// and the words {"j-123"}. `text` is a call of `command`; its placeholders, such as ID, are replaced by the names in
-// `words`, and a placeholder in [...] without a name is left out. Options in `words` that the command has are appended.
+// and the words {"j-123"}. `text` is a command line of `command`. Its placeholders, such as ID, are replaced by the
+// names in `words`, and a placeholder in [...] without a name is left out. Options in `words` that the command has are
+// appended.
 std::string WithOwnWords(const CLI::App& command, const std::string& text, const std::vector<std::string>& words);
 
 // Returns the words that are names when `words` are parsed as arguments of `command`: those that are neither options

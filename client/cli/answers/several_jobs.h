@@ -8,8 +8,8 @@
 namespace ampd::client {
 
 // Returns what to type if the user's words in `rest` name several jobs in one of three ways: by the option --all, by
-// `-u ann` in place of ids, or by several ids for a command that takes one. Empty if they don't. `text` is a call of
-// `command`. REQUIRES: `root` is ampctl itself.
+// `-u ann` in place of ids, or by several ids for a command that takes one. Empty if they don't. `text` is a command
+// line of `command`, such as "job cancel ID". REQUIRES: `root` is ampctl itself.
 std::string CallsForSeveralJobs(const CLI::App& root, const CLI::App& command, const std::string& text,
                                 const std::vector<std::string>& rest);
 
@@ -21,7 +21,8 @@ std::string AnswerToSelection(const std::string& command, const std::string& opt
 // jobs: which jobs to list, and how the command gets their ids. Empty if the command does not take several jobs.
 std::string AnswerToAll(const std::string& command);
 
-// Returns `call`, a call of `ampctl job list`, with a filter that selects only those of its jobs that the terms select.
+// Returns `call`, a command line of `ampctl job list`, with a filter that selects only those of its jobs that the terms
+// select.
 std::string WithTerms(const std::string& call, const std::string& terms);
 
 }  // namespace ampd::client

@@ -184,7 +184,8 @@ int Logs(Session* session, const LogsOptions& options) {
   return kExitOk;
 }
 
-// Also answers the values by which other programs ask for the whole log.
+// Returns what is wrong with a value of --tail; empty if nothing is. The values -1 and "all", by which other programs
+// print the whole log, get an answer of their own.
 std::string CheckTail(const std::string& text) {
   const std::string problem = CheckCount(text);
   return problem.empty() || (text != "-1" && text != "all") ? problem

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -53,28 +52,12 @@ std::vector<std::string> NotesOn(const JobFile& file) {
   return notes;
 }
 
-// Whether the description names the field at `path`, or a field in it.
-bool Names(const std::string& description, const std::string& path) {
-  const auto is_of_path = [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
-  };
-  for (size_t at = description.find(path); at != std::string::npos; at = description.find(path, at + 1)) {
-    const size_t end = at + path.size();
-    const bool is_inner = end < description.size() && (description[end] == '.' || description[end] == '[');
-    const bool ends = end == description.size() || !is_of_path(description[end]);
-    // A word without a dot, such as "train", may be a word of the sentence.
-    if ((at == 0 || !is_of_path(description[at - 1])) && (is_inner || (ends && absl::StrContains(path, '.')))) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Whether the server refuses a field because of another one whose value could not be read, and which the server
 // therefore did not get.
 bool FollowsFromUnread(const FieldViolation& violation, const JobFile& file) {
   return std::any_of(file.problems.begin(), file.problems.end(), [&violation](const Problem& problem) {
-    return !problem.field.empty() && Names(violation.description, problem.field);
+    return !problem.field.empty() &&
+           (NamesField(violation.description, problem.field) || NamesFieldWithin(violation.description, problem.field));
   });
 }
 

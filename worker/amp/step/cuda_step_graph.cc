@@ -92,7 +92,7 @@ class CudaStepGraph final : public StepGraph {
  private:
   at::Generator Default() const { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
 
-  // Makes random ops draw from this generator's state from now on.
+  // From now on, random ops on the device draw from the state of the generator `from`.
   void Draw(const at::Generator& from) const {
     at::Generator generator = Default();
     const std::lock_guard<std::mutex> lock(generator.mutex());
