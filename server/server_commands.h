@@ -16,8 +16,11 @@ struct ServerCommand {
 // The subcommands, in the order of --help. The program's main function finds the C++ functions by these names.
 inline constexpr ServerCommand kServerCommands[] = {
     {"init", "Make a certificate authority, the server's certificate and the first admin's token"},
-    {"cert", "Make a certificate for a user, a worker or, with --host, a server"},
-    {"backup", "Make a backup of a data directory, whether its server runs or not"},
+    {"cert",
+     "Make a certificate for a user, a worker or, with --host, a server. A user or worker also needs a role, from "
+     "ampd-server --grant cert:NAME=ROLE or from a token"},
+    {"backup",
+     "Make a backup of a data directory, whether its server runs or not. It lacks checkpoints, which are on workers"},
     {"restore", "Make a data directory from a backup"},
     {"check", "Check a data directory, whether its server runs or not, or a backup"},
 };

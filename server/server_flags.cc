@@ -24,16 +24,20 @@ void AddListeners(FlagSet* flags, ServerConfig* config, ServerAddresses* address
   flags->AddText(
       {.name = "--listen",
        .type = "HOST:PORT",
-       .help = "Address of the gRPC API besides the socket (port 0 picks a free port). Without TLS it must be "
-               "of loopback, and calls there need a token: ampctl auth token create"},
+       .help =
+           "Address of the gRPC API besides the socket (default: none; port 0 picks a free port). Without TLS it must "
+           "be a loopback address, and calls there need a token: ampctl auth token create"},
       &addresses->listen);
   flags->AddText(
-      FileFlag("--tls-cert", "File with the server's certificate: TLS over --listen, for clients with certificates"),
+      FileFlag(
+          "--tls-cert",
+          "File with the server's certificate: TLS over --listen, where every caller must then have a certificate"),
       &config->tls.certificate);
   flags->AddText(FileFlag("--tls-key", "File with the key of the server's certificate"), &config->tls.key);
   flags->AddText(
       FileFlag("--tls-client-ca",
-               "File with the CA certificates that the certificates of clients and workers are checked against"),
+               "File with the CA certificates that the certificates of clients and workers are checked against; needed "
+               "with --tls-cert and with --proxy-socket"),
       &config->tls.ca);
   flags->AddSwitch({.name = "--allow-unauthenticated-loopback",
                     .help = "Let every user of this host control all jobs over --listen, and read /metrics, without a "
@@ -50,8 +54,9 @@ void AddMetrics(FlagSet* flags, ServerConfig* config, ServerAddresses* addresses
   flags->AddText(
       {.name = "--metrics-listen",
        .type = "HOST:PORT",
-       .help = "Address of /metrics, /healthz and /readyz (port 0 picks a free port). Without TLS it must be "
-               "of loopback. /metrics needs a token or a certificate with the role scraper"},
+       .help =
+           "Address of /metrics, /healthz and /readyz (port 0 picks a free port). Without TLS it must be a loopback "
+           "address. /metrics needs a token or a certificate with the role scraper"},
       &addresses->metrics_listen);
   flags->AddText(FileFlag("--metrics-tls-cert", "File with the certificate for TLS over --metrics-listen"),
                  &config->metrics_tls.certificate);
@@ -77,17 +82,20 @@ void AddRights(FlagSet* flags, ServerConfig* config) {
        .type = "GRANT",
        .help = absl::StrCat(
            "Give a role on the server to a user or a group of this host, or to the holders of certificates "
-           "whose common name matches: user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE, cert:NAME=ROLE; "
-           "ROLE@TENANT gives it in a tenant, and ROLE@* in all. The roles are ",
+           "whose common name is NAME (* stands for any characters): user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE, "
+           "cert:NAME=ROLE; "
+           "ROLE@TENANT gives it in a tenant, and ROLE@* in all. Without @, viewer and submitter hold in the tenant "
+           "'default', the other roles in all. The roles are ",
            RoleNames())},
       [config](const std::string& grant) { return config->grants.Add(grant); });
-  flags->AddRepeated({.name = "--tenant-limit",
-                      .type = "LIMIT",
-                      .help = "Limit what a tenant may have: TENANT:jobs=NUMBER (unfinished ones), "
-                              "TENANT:spec-bytes=SIZE (of these), TENANT:artifact-bytes=SIZE, TENANT:requests=NUMBER "
-                              "(a second) or TENANT:streams=NUMBER (open ones); *:... is for every tenant without a "
-                              "limit of its own"},
-                     [config](const std::string& limit) { return config->limits.AddForTenants(limit); });
+  flags->AddRepeated(
+      {.name = "--tenant-limit",
+       .type = "LIMIT",
+       .help = "Limit what a tenant may have: TENANT:jobs=NUMBER (unfinished ones), "
+               "TENANT:spec-bytes=SIZE (of the job files of these), TENANT:artifact-bytes=SIZE, TENANT:requests=NUMBER "
+               "(a second) or TENANT:streams=NUMBER (open ones); *:... is for every tenant without a "
+               "limit of its own"},
+      [config](const std::string& limit) { return config->limits.AddForTenants(limit); });
   flags->AddRepeated({.name = "--caller-limit",
                       .type = "LIMIT",
                       .help = "Limit what one user, token or certificate may do: requests=NUMBER (a second) or "
@@ -128,7 +136,7 @@ void AddClaims(FlagSet* flags, OidcConfig* oidc) {
   flags->AddRepeated(
       {.name = "--oidc-role",
        .type = "RULE",
-       .help = "Give a role to those whose JWT has a value in a claim, or in a list: CLAIM:VALUE=ROLE, or "
+       .help = "Give a role to those whose JWT has VALUE in the claim CLAIM, which may be a list: CLAIM:VALUE=ROLE, or "
                "CLAIM:VALUE=ROLE@TENANT. In VALUE, * stands for any characters",
        .needs = "--oidc-issuer"},
       [oidc](const std::string& role) { return oidc->claims.AddRole(role); });
@@ -164,10 +172,11 @@ void AddLeases(FlagSet* flags, ServerConfig* config) {
   duration("--suspend-limit",
            "How long a trainer whose lease has expired stays suspended, waiting for a new lease; then it is killed",
            absl::ZeroDuration(), &config->suspend_limit);
-  duration("--local-checkpoint-wait",
-           "How long a job waits for the return of a lost worker that has its checkpoints; then it starts over on "
-           "another worker",
-           absl::ZeroDuration(), &config->local_checkpoint_wait);
+  duration(
+      "--local-checkpoint-wait",
+      "How long a job waits for the return of a lost or drained worker that alone can read its checkpoints; then it "
+      "starts over on another worker",
+      absl::ZeroDuration(), &config->local_checkpoint_wait);
 }
 
 // Adds the flags for retention times.
@@ -183,13 +192,13 @@ void AddAges(FlagSet* flags, ServerConfig* config) {
       "the job itself is deleted too, once it has no checkpoint left",
       &config->retention);
   age("--checkpoint-retention",
-      "How long after a job's end its checkpoints are kept, even the last one. By default they stay until ampctl job "
-      "delete or ampctl checkpoint delete",
+      "How long after a job's end its checkpoints are kept; then all are deleted, even the last one. By default they "
+      "stay until ampctl job delete or ampctl checkpoint delete",
       &config->checkpoint_retention);
   age("--worker-retention", "How long a lost worker stays in the list of workers", &config->worker_retention);
   age("--artifact-retention",
-      "How long an uploaded file is kept after the last request for it; files of jobs that have not ended are kept "
-      "longer",
+      "How long an uploaded file is kept after the last request for it; a file that a job uses is kept until the "
+      "job has ended",
       &config->artifact_retention);
 }
 
@@ -207,7 +216,9 @@ void AddSpace(FlagSet* flags, ServerConfig* config) {
        "Refuse new jobs and streams while the server takes more memory than this, and end the server if it takes a "
        "quarter more for 10 s (0 = no limit; default: three quarters of the memory of the host or control group)",
        &config->memory_limit_bytes);
-  size("--artifact-quota-bytes", "Maximum disk space of all uploaded files and samples of jobs together",
+  size("--artifact-quota-bytes",
+       "Maximum disk space of all uploaded files and all files that jobs make (samples, "
+       "predictions and profiles) together",
        &config->artifact_quota_bytes);
 }
 

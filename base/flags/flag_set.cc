@@ -83,8 +83,8 @@ FlagSet::FlagSet(const std::string& program, const std::string& description, Sta
   config_ = app_->add_option(
       "--config",
       "Configuration file in YAML, whose keys are the names of flags without the leading dashes. "
-      "Flags of the command line replace those of the file, also flags that may be given several times. "
-      "Relative paths in the file begin at its folder. SIGHUP reads the file again "
+      "Flags of the command line replace those of the file; if a flag may be given several times, they replace all its "
+      "values. Paths in the file are relative to its folder. SIGHUP reads the file again "
       "(docs/operator/configure.md)");
   config_->option_text("FILE");
   print_config_ = app_->add_flag("--print-config");

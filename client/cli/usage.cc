@@ -34,8 +34,9 @@ constexpr char kExamples[] =
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
     "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes\n"
-    "A name such as docs/data.md in a text of ampctl means a file of ampd's source. The package ampd-doc installs "
-    "these files in /usr/share/doc/ampd-doc";
+    "A DURATION is a number with ms, s, m, h or d, such as 90s or 1h30m\n"
+    "Names such as docs/data.md mean files of ampd's source, which the package ampd-doc installs in "
+    "/usr/share/doc/ampd-doc";
 
 constexpr char kEverywhere[] =
     "Options of all commands (see ampctl --help): --address, --token-file, --ca, --cert, --key, --tenant, -o FORMAT, "

@@ -10,7 +10,9 @@ Argument JobId(std::string* id) {
   return {.name = "id",
           .value = id,
           .text = "ID",
-          .help = "Id or name of the job, or at least the first 5 characters of its id",
+          .help =
+              "Id or name of the job, or at least the first 5 characters of its id. If it fits several jobs, the "
+              "command fails",
           .required = true,
           .suggest = SuggestJobIds};
 }
@@ -19,7 +21,9 @@ Argument JobIds(std::vector<std::string>* ids) {
   return {.name = "ids",
           .value = ids,
           .text = "ID...",
-          .help = "Ids or names of jobs, or the beginnings of their ids",
+          .help =
+              "Ids or names of jobs, or at least the first 5 characters of their ids. If one of them fits several "
+              "jobs, the command fails and changes no job",
           .required = true,
           .suggest = SuggestJobIds};
 }
@@ -65,6 +69,16 @@ Argument AttemptNumber(int* attempt) {
       .text = "N",
       .help = "Which run of the job, counted from 1 (default: the newest); a job runs again after a crash or a pause",
       .check = CheckPositiveCount};
+}
+
+Argument AttemptOfCheckpoint(int* attempt) {
+  return {.name = "--attempt",
+          .value = attempt,
+          .text = "N",
+          .help =
+              "Take a checkpoint of this run of the job, counted from 1 (default: of any run; if several have the "
+              "step, of the newest). A job runs again after a crash or a pause",
+          .check = CheckPositiveCount};
 }
 
 Argument ExampleDeviceKind(std::string* kind) {

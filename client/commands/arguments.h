@@ -30,6 +30,9 @@ Argument Force(bool* replace);
 // --attempt: the number of an attempt, 0 for the newest.
 Argument AttemptNumber(int* attempt);
 
+// --attempt of a command that takes a checkpoint: the number of the attempt that wrote it, 0 for any.
+Argument AttemptOfCheckpoint(int* attempt);
+
 // --device: the kind of the device for which a policy's effect is shown, such as gpu.
 Argument ExampleDeviceKind(std::string* kind);
 

@@ -38,7 +38,7 @@ struct PolicyRuns {
   std::vector<RunFacts> Counted() const;
 };
 
-// A policy's value minus the baseline's value. Unset: the value was not measured for both.
+// A policy's value minus the baseline's value. Unset if the policy or the baseline has no measured value.
 struct PolicyDifference {
   std::optional<Difference> step_time;  // Share of the baseline's time: -0.25 means 25% less time.
   std::optional<Difference> train_loss;

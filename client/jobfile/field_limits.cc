@@ -1,6 +1,7 @@
 #include "client/jobfile/field_limits.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace ampd::client {
 
@@ -9,6 +10,11 @@ const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const FieldLimits& one) { return one.field == field.full_name(); });
   return found == all.end() ? nullptr : &*found;
+}
+
+bool ZeroMeansNever(const google::protobuf::FieldDescriptor& field) {
+  const FieldLimits* const limits = LimitsOf(field);
+  return field.name() == "every_steps" && limits != nullptr && std::string_view(limits->limits).starts_with("0 ");
 }
 
 }  // namespace ampd::client

@@ -22,4 +22,8 @@ std::span<const FieldLimits> AllFieldLimits();
 // Returns the limits of the field; null if the table has no line for it.
 const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field);
 
+// Whether the field is a number of steps between two events of which 0 means that there are none: eval.every_steps, but
+// not schedule.step.every_steps.
+bool ZeroMeansNever(const google::protobuf::FieldDescriptor& field);
+
 }  // namespace ampd::client

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "ampd/v1/job_spec.pb.h"
 #include "base/nearest.h"
+#include "base/units.h"
 #include "client/jobfile/spec_fields.h"
 
 namespace ampd::client {
@@ -288,6 +289,19 @@ std::string ChoiceNamed(const std::string& path, const std::string& value) {
   return choice != nullptr && choice->real_containing_oneof() != nullptr ? absl::StrCat("{", name, ": {}}") : "";
 }
 
+// Returns the value of the field at `path`, a size or a duration, that another program's value means: "16GB" for "16G",
+// "2h" for "02:00:00". Empty if the value is a plain number, whose unit is not known, or has no known meaning.
+std::string WithUnit(std::string_view path, const std::string& value) {
+  double number = 0;
+  if (value.empty() || absl::SimpleAtod(value, &number)) {
+    return "";
+  }
+  if (path == "deadline") {
+    return ParseDuration(value).has_value() ? value : GuessDuration(value);
+  }
+  return ParseByteCount(value).has_value() ? value : GuessByteCount(value);
+}
+
 // Returns the value of the field at `path` that does what `value` does for the other program's field `word`. Empty if
 // it is not known.
 std::string ValueOf(std::string_view word, const std::string& path, const std::string& value) {
@@ -309,6 +323,9 @@ std::string ValueOf(std::string_view word, const std::string& path, const std::s
   }
   if (path == "optimizer" || path == "schedule") {
     return ChoiceNamed(path, lower);
+  }
+  if (path == "resources.memory_bytes" || path == "deadline") {
+    return WithUnit(path, value);
   }
   const std::string own = Translated(word, kValues);
   return own.empty() && path == "precision.preset" && !value.empty() ? NearestPreset(value) : own;

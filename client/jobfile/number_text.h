@@ -8,8 +8,8 @@
 namespace ampd::client {
 
 // Returns the digits of a whole number that is written with a '.' or an exponent: "1500" for "1.5e3" or "1500.0".
-// Returns nothing if the text is not a decimal number, is not exactly a whole number, such as "0.99999999999999999999",
-// or is so large that its digits end in more than 40 zeros that the text does not show.
+// Returns nothing if the text is not a decimal number, if it is not exactly a whole number, such as
+// "0.99999999999999999999", or if its exponent would add more than 40 zeros to the digits, as in "1e50".
 std::optional<std::string> ExactWhole(std::string_view text);
 
 // Returns the number without the separators between its groups of three digits: "1500000" for "1,500,000",

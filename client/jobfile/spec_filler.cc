@@ -153,19 +153,27 @@ class SpecFiller {
     const bool is_scalar = node.kind == YamlNode::Kind::kScalar;
     const bool is_override = IsOverride(node.mark);
     if (is_scalar && !path.shown.empty() && RemovesSection(node.text, is_override)) {
-      const std::string empty = is_override && node.text.empty() ? MeantBySwitch(type) : "";
       Report(node.mark, path.shown,
-             is_override
-                 ? absl::StrCat(Shown(path), " is a mapping of fields, which --set cannot remove; remove it in ",
-                                "the file", empty.empty() ? "" : ", or write {} for a mapping without fields")
-                 : absl::StrCat(Shown(path), " must be a mapping of fields, not ", QuotedText(node.text),
-                                "; remove the field"));
+             is_override ? absl::StrCat(Shown(path), " is a mapping of fields, which --set cannot remove; ",
+                                        InPlaceOfRemoval(path, type, node.text.empty()))
+                         : absl::StrCat(Shown(path), " must be a mapping of fields, not ", QuotedText(node.text),
+                                        "; remove the field"));
       return;
     }
     Report(node.mark, path.shown,
            absl::StrCat(Shown(path), " must be a mapping of fields, not ",
                         is_scalar ? QuotedText(node.text) : absl::StrCat("a list", AdviceOnList(node, path, type))),
            is_scalar ? MeantMapping(node.text, {path.shown, IsOverride(node.mark)}, type) : "", FieldNames(type));
+  }
+
+  // Returns what to do in place of a --set that removes the mapping at `path`.
+  static std::string InPlaceOfRemoval(const FieldPath& path, const Descriptor& type, bool is_empty_text) {
+    if (const FieldDescriptor* const period = FindField(type, "every_steps");
+        period != nullptr && ZeroMeansNever(*period)) {
+      return absl::StrCat("set ", path.shown, ".every_steps=0, which means never");
+    }
+    const bool may_be_empty = is_empty_text && !MeantBySwitch(type).empty();
+    return absl::StrCat("remove it in the file", may_be_empty ? ", or write {} for a mapping without fields" : "");
   }
 
   // Whether the text stands for no section: "null" or "false".

@@ -131,7 +131,8 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
       refusal.nearest = absl::SimpleAtoi(guess, value) ? guess : refusal.nearest;
     }
     const bool is_period = field.name() == "every_steps";
-    if (is_period && (MeansNo(text) || absl::EqualsIgnoreCase(text, "never") || absl::EqualsIgnoreCase(text, "none"))) {
+    if (ZeroMeansNever(field) &&
+        (MeansNo(text) || absl::EqualsIgnoreCase(text, "never") || absl::EqualsIgnoreCase(text, "none"))) {
       absl::StrAppend(&refusal.message, "; 0 means never");
       refusal.nearest = "0";
     } else if (refusal.nearest.empty() && is_period && !text.empty() && absl::ascii_isalpha(text.back())) {

@@ -229,11 +229,18 @@ WholeBatch WholeBatchOf(const UnknownField& unknown, const std::string& value) {
   return {};
 }
 
+// Says what the field at `path` measures, if the field of another program with a like name measures something else.
+std::string WhatIsMeasured(const std::string& path) {
+  return path == "resources.memory_bytes" ? "; memory_bytes is memory of the device that the job runs on"
+         : path == "deadline"             ? "; deadline counts from the job's first start"
+                                          : "";
+}
+
 // Says that the path, of one word, stands at the top and not in the key's section.
 std::string WhereAtTop(const UnknownField& unknown, const std::string& path) {
   return unknown.section.empty() || absl::StrContains(path, '.') ? ""
-         : path == unknown.key                                   ? ", but there is one at the top of the file"
-                                                                 : ", but a field at the top of the file does that";
+         : path == unknown.key                                   ? ", but there is one at the top level of the file"
+                               : ", but a field at the top level of the file does that";
 }
 
 // Explains a key whose usual field, `name`, stands in the same section of the file: "gpus: 1" above "kind: AUTO".
@@ -280,7 +287,7 @@ std::optional<UnknownFieldAnswer> ExplainUsualField(const UnknownField& unknown,
     }
     return UnknownFieldAnswer{
         absl::StrCat(no_field, is_here ? "" : WhereAtTop(unknown, field.path),
-                     is_several ? "; a job runs on one device" : batch.why),
+                     is_several ? "; a job runs on one device" : batch.why, WhatIsMeasured(field.path)),
         Written(is_here && (!unknown.is_override || meant.empty()) ? field.path.substr(section.size()) : field.path,
                 unknown.is_override, meant)};
   }
@@ -347,11 +354,12 @@ UnknownFieldAnswer ExplainUnknownField(const UnknownField& unknown) {
   if (elsewhere.empty()) {
     return {no_field, "", names};
   }
-  const std::string here = unknown.section.empty() ? "at the top, but there is one further in"
-                                                   : absl::StrCat("of ", unknown.section,
-                                                                  absl::StrContains(elsewhere.front(), '.')
-                                                                      ? ", but there is one elsewhere"
-                                                                      : ", but there is one at the top of the file");
+  const std::string here =
+      unknown.section.empty()
+          ? "at the top, but there is one further in"
+          : absl::StrCat("of ", unknown.section,
+                         absl::StrContains(elsewhere.front(), '.') ? ", but there is one elsewhere"
+                                                                   : ", but there is one at the top level of the file");
   return {absl::StrCat(quoted, " is not a field ", here), WrittenWithValue(unknown, elsewhere.front()),
           elsewhere.size() > 1 ? elsewhere : std::vector<std::string>()};
 }

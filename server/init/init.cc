@@ -260,7 +260,7 @@ int RunInit(int argc, const char* const* argv) {
       &init.data_dir);
   AddHosts(&flags, "Name or address by which clients and workers reach the server", &init.hosts);
   AddValidity(&flags, &init.validity);
-  flags.AddSwitch({.name = "--proxy", .help = "Only print the configuration of HAProxy before a server"},
+  flags.AddSwitch({.name = "--proxy", .help = "Only print the configuration of HAProxy in front of a server"},
                   &prints_proxy);
   if (const std::optional<int> exit_code = ParseCommand(&flags, argc, argv); exit_code.has_value()) {
     return *exit_code;
@@ -284,7 +284,7 @@ int RunCert(int argc, const char* const* argv) {
   flags.AddWord("NAME", "Name of the user or of the worker", &cert.name);
   flags.AddText({.name = "--data-dir",
                  .type = "FOLDER",
-                 .help = "The server's data directory, with the authority of init",
+                 .help = "The server's data directory, with the certificate authority that ampd-server init made",
                  .is_required = true},
                 &cert.data_dir);
   flags.AddText({.name = "--out",

@@ -34,8 +34,9 @@ void AddConnection(FlagSet* flags, WorkerConfig* config, bool for_worker) {
                   .path = PathForm::kUnixAddress,
                   .is_required = for_worker},
                  &config->server);
-  flags->AddText(FileFlag("--token-file", "File with the token to send to the server (default: AMPD_TOKEN)"),
-                 &config->token_file);
+  flags->AddText(
+      FileFlag("--token-file", "File with the token to send to the server (default: the token itself from AMPD_TOKEN)"),
+      &config->token_file);
   flags->AddText(FileFlag("--ca",
                           "File with the CA certificates for the server; the connection then has TLS (default: "
                           "AMPD_CA)"),
@@ -104,14 +105,16 @@ void AddTrainers(FlagSet* flags, WorkerConfig* config) {
   flags->AddSwitch(
       {.name = "--no-warm", .help = "Do not keep an idle trainer ready. This saves memory; each job then starts later"},
       &config->no_warm);
-  flags->AddSwitch({.name = "--stop-trainers-on-exit",
-                    .help = "On exit, let trainers save a checkpoint and end; kill those that still run after "
-                            "--exit-grace"},
-                   &config->stop_trainers_on_exit);
+  flags->AddSwitch(
+      {.name = "--stop-trainers-on-exit",
+       .help = "On exit, let trainers save a checkpoint and end; kill those that still run after "
+               "--exit-grace (default: trainers continue, and an ampd-worker that is soon started with the "
+               "same --state-dir takes them over)"},
+      &config->stop_trainers_on_exit);
   flags->AddSeconds({.name = "--exit-grace",
                      .type = "DURATION",
                      .help = "With --stop-trainers-on-exit: how long trainers may take to save a checkpoint before "
-                             "they are killed. A number without a unit is one of seconds"},
+                             "they are killed. A number without a unit means seconds"},
                     &config->exit_grace);
 }
 
@@ -119,8 +122,8 @@ void AddTrainers(FlagSet* flags, WorkerConfig* config) {
 void AddMonitoring(FlagSet* flags, WorkerConfig* config) {
   flags->AddText({.name = "--metrics-listen",
                   .type = "HOST:PORT",
-                  .help = "Address of /metrics, /healthz and /readyz (default: not served). Without TLS it must be of "
-                          "loopback"},
+                  .help = "Address of /metrics, /healthz and /readyz (default: not served). Without TLS it must be a "
+                          "loopback address"},
                  &config->metrics_listen);
   flags->AddText(FileFlag("--metrics-tls-cert", "File with the certificate for TLS over --metrics-listen"),
                  &config->metrics_tls.certificate);
@@ -199,8 +202,10 @@ absl::StatusOr<ParsedWorkerConfig> ParseWorkerConfig(int argc, const char* const
 absl::StatusOr<ParsedWorkerConfig> ParseHealthConfig(int argc, const char* const* argv) {
   FlagSet flags(
       "ampd-worker health",
-      "Ask the worker of this host that runs with these flags whether it is ready. Only --metrics-listen and, "
-      "where that has TLS, --cert and --key count; the certificate must be one for scrapers.");
+      "Ask the worker of this host whether it is ready, at its page /readyz. Give the --config or the flags of the "
+      "worker, which must have a --metrics-listen. If that has TLS, also give --cert and --key with a certificate for "
+      "scrapers, in place of the worker's. "
+      "The exit code is 0 if the worker is ready, and 1 if it is not or does not answer.");
   return Parse(&flags, /*for_worker=*/false, argc, argv);
 }
 

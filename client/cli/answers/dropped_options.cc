@@ -27,8 +27,8 @@ constexpr struct {
     // so it asks its question.
     {"", "-y|--yes|--assume-yes|--no-input"},
     {"", "--wait=true|--record|--save-config|--chunk-size"},
-    // `ampctl job delete` and `ampctl worker drain` behave as these options ask in any case, or the options do not
-    // apply to them.
+    // `ampctl job delete` and `ampctl worker drain` need none of these options: each asks for what the command always
+    // does, or for what does not apply to it.
     {"delete|drain|rm|cancel|kill|replace|run", "--force|--grace-period|--now|--cascade|--wait"},
     {"rm", "-f"},
     {"drain", "--ignore-daemonsets|--delete-emptydir-data|--delete-local-data|--disable-eviction"},

@@ -40,7 +40,7 @@ int DeleteArtifact(Session* session, const DeleteOptions& options) {
 Command DeleteArtifactCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Delete a file on the server for good",
+          .help = "Delete a file on the server for good. Refused if a job that has not ended uses it",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {ArtifactName(&options->name), Yes(&options->confirmed)},
           .run = [options](Session* session) { return DeleteArtifact(session, *options); }};

@@ -50,22 +50,23 @@ int UploadArtifact(Session* session, const std::string& path) {
 
 Command UploadArtifactCommand() {
   const auto path = std::make_shared<std::string>();
-  return {.name = "upload",
-          .help =
-              "Upload an exported model, and print the NAME with which job files refer to it. Data is not uploaded: "
-              "jobs read it from the data roots of workers",
-          .examples =
-              "  ampctl artifact upload clothes.pt2\n"
-              "  ampctl job submit -f job.yaml --set model.exported.artifact=NAME",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {{.name = "file",
-                         .value = path.get(),
-                         .text = "FILE",
-                         .help = "File on this machine; bytes that the server already has are not sent again",
-                         .required = true,
-                         .suggest = SuggestFiles,
-                         .is_path = true}},
-          .run = [path](Session* session) { return UploadArtifact(session, *path); }};
+  return {
+      .name = "upload",
+      .help =
+          "Upload an exported model (.pt2), and print the NAME with which job files refer to it. Data is not uploaded: "
+          "jobs read it from the data roots of workers",
+      .examples =
+          "  ampctl artifact upload clothes.pt2\n"
+          "  ampctl job submit -f job.yaml --set model.exported.artifact=NAME",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {{.name = "file",
+                     .value = path.get(),
+                     .text = "FILE",
+                     .help = "File on this machine; bytes that the server already has are not sent again",
+                     .required = true,
+                     .suggest = SuggestFiles,
+                     .is_path = true}},
+      .run = [path](Session* session) { return UploadArtifact(session, *path); }};
 }
 
 }  // namespace ampd::client

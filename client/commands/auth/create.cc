@@ -121,46 +121,49 @@ std::string CheckExpires(const std::string& text) {
 
 Command CreateTokenCommand() {
   const auto options = std::make_shared<CreateOptions>();
-  return {.name = "create",
-          .help = "Create a token and print it, once",
-          .examples =
-              "  ampctl auth token create ci --role submitter --expires 90d --out ci.token\n"
-              "  ampctl auth token create gpus --role agent --worker 'gpu-*' > gpus.token\n"
-              "  ampctl auth token create ann --role submitter --tenant vision --out ann.token\n"
-              "  ampctl --token-file ci.token auth whoami",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments =
-              {{.name = "name",
-                .value = &options->name,
-                .text = "NAME",
-                .help = "Name of the token: lower-case letters, digits and hyphens",
-                .required = true},
-               {.name = "--role",
-                .value = &options->role,
-                .text = "ROLE",
-                .help = "What the token allows\nviewer: see the jobs, files and workers of the tenant\nsubmitter: also "
-                        "submit jobs, upload files and change its own jobs\noperator: also change all jobs, delete "
-                        "files, and drain or remove workers\nadmin: everything\nagent: what ampd-worker does, and "
-                        "nothing else\nscraper: read /metrics, and nothing else\nThe role holds in the tenant that "
-                        "--tenant names. Without --tenant, viewer and submitter hold in the tenant 'default', and the "
-                        "other roles in all tenants. An admin is always an admin of all tenants",
-                .required = true,
-                .choices = RoleWords()},
-               {.name = "--worker",
-                .value = &options->worker,
-                .text = "PATTERN",
-                .help = "For the role agent: name of the worker that may use the token; * stands for any characters"},
-               {.name = "--expires",
-                .value = &options->expires,
-                .text = "DURATION",
-                .help = "Time until the token expires: 12h, 90d (default: it never expires)",
-                .check = CheckExpires},
-               {.name = "--out",
-                .value = &options->out,
-                .text = "FILE",
-                .help = "Write the token to a new file that only you can read, and not to stdout",
-                .suggest = SuggestFiles}},
-          .run = [options](Session* session) { return CreateAndShow(session, *options); }};
+  return {
+      .name = "create",
+      .help = "Create a token and print it. It cannot be printed again",
+      .examples =
+          "  ampctl auth token create ci --role submitter --expires 90d --out ci.token\n"
+          "  ampctl auth token create gpus --role agent --worker 'gpu-*' > gpus.token\n"
+          "  ampctl auth token create ann --role submitter --tenant vision --out ann.token\n"
+          "  ampctl --token-file ci.token auth whoami",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments =
+          {{.name = "name",
+            .value = &options->name,
+            .text = "NAME",
+            .help = "Name of the token: lower-case letters, digits and hyphens",
+            .required = true},
+           {.name = "--role",
+            .value = &options->role,
+            .text = "ROLE",
+            .help =
+                "What the token allows\nviewer: see the jobs, files and workers of the tenant\nsubmitter: also "
+                "submit jobs, upload files and change its own jobs\noperator: also change all jobs, delete "
+                "files, and drain or remove workers\nadmin: everything\nagent: what ampd-worker does, and "
+                "nothing else\nscraper: read /metrics, and nothing else\nThe role holds in the tenant that --tenant "
+                "names; the context's tenant and AMPD_TENANT do not count. Without --tenant, viewer and submitter hold "
+                "in the tenant 'default', and the "
+                "other roles in all tenants. An admin is always an admin of all tenants",
+            .required = true,
+            .choices = RoleWords()},
+           {.name = "--worker",
+            .value = &options->worker,
+            .text = "PATTERN",
+            .help = "For the role agent: name of the worker that may use the token; * stands for any characters"},
+           {.name = "--expires",
+            .value = &options->expires,
+            .text = "DURATION",
+            .help = "Time until the token expires: 12h, 90d (default: it never expires)",
+            .check = CheckExpires},
+           {.name = "--out",
+            .value = &options->out,
+            .text = "FILE",
+            .help = "Write the token to a new file that only you can read, and not to stdout",
+            .suggest = SuggestFiles}},
+      .run = [options](Session* session) { return CreateAndShow(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -77,7 +77,7 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
 Command DeleteCheckpointCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Delete a checkpoint for good",
+          .help = "Delete a checkpoint for good. Refused if a job that has not ended needs it",
           .examples = "  ampctl checkpoint delete JOB@400",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {{.name = "target",
@@ -92,7 +92,7 @@ Command DeleteCheckpointCommand() {
                          .text = "[STEP]",
                          .help = "Step, if JOB is given without @: JOB 400 is the same as JOB@400",
                          .check = CheckCount},
-                        AttemptNumber(&options->name.attempt),
+                        AttemptOfCheckpoint(&options->name.attempt),
                         Yes(&options->confirmed)},
           .run = [options](Session* session) { return DeleteCheckpoint(session, *options); }};
 }

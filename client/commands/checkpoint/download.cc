@@ -100,7 +100,7 @@ Command DownloadCheckpointCommand() {
                              "again (default: NAME-step-N, with the job's name)",
                      .suggest = SuggestFiles,
                      .is_path = true},
-                    AttemptNumber(&options->attempt)},
+                    AttemptOfCheckpoint(&options->attempt)},
       .run = [options](Session* session) { return RunDownload(session, *options); }};
 }
 

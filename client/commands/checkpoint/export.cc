@@ -182,7 +182,7 @@ Command ExportCheckpointCommand() {
                         {.name = "--averages",
                          .value = &options->averages,
                          .help = "Export the EMA weights (optimizer.ema_decay) instead of the trained ones"},
-                        AttemptNumber(&options->attempt),
+                        AttemptOfCheckpoint(&options->attempt),
                         Force(&options->replace)},
           .run = [options](Session* session) { return ExportCheckpoint(session, *options); }};
 }

@@ -277,7 +277,7 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
        {.name = "ids",
         .value = &options->ids,
         .text = "ID...",
-        .help = "Jobs to compare: their ids or names, or the beginnings of their ids",
+        .help = "Jobs to compare: their ids or names, or at least the first 5 characters of their ids",
         .suggest = SuggestJobIds}});
   return arguments;
 }
@@ -286,19 +286,20 @@ std::vector<Argument> CompareArguments(CompareOptions* options) {
 
 Command CompareCommand() {
   const auto options = std::make_shared<CompareOptions>();
-  return {.name = "compare",
-          .help =
-              "Train one job under several precision policies, and say which policy to take. Submits real jobs, "
-              "which continue after Ctrl-C",
-          .examples =
-              "  ampctl compare -f job.yaml --policies fp32,bf16,fp16,apex-o2 --repeats 3\n"
-              "  ampctl compare -f job.yaml --price 2.50 --html report.html\n"
-              "  ampctl compare --label c-1a2b3c4d -o markdown     an earlier comparison again\n"
-              "  ampctl compare ID1 ID2 ID3                        jobs that were submitted one by one",
-          .formats = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonLines, OutputFormat::kYaml,
-                      OutputFormat::kMarkdown, OutputFormat::kHtml},
-          .arguments = CompareArguments(options.get()),
-          .run = [options](Session* session) { return Compare(session, *options); }};
+  return {
+      .name = "compare",
+      .help =
+          "Compare precision policies, and say which one to take. With -f, submit a job under each policy; these jobs "
+          "continue after Ctrl-C. With --label or ID..., take jobs that exist, and wait for those that have not ended",
+      .examples =
+          "  ampctl compare -f job.yaml --policies fp32,bf16,fp16,apex-o2 --repeats 3\n"
+          "  ampctl compare -f job.yaml --price 2.50 --html report.html\n"
+          "  ampctl compare --label c-1a2b3c4d -o markdown     an earlier comparison again\n"
+          "  ampctl compare ID1 ID2 ID3                        jobs that were submitted one by one",
+      .formats = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonLines, OutputFormat::kYaml,
+                  OutputFormat::kMarkdown, OutputFormat::kHtml},
+      .arguments = CompareArguments(options.get()),
+      .run = [options](Session* session) { return Compare(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -186,16 +186,17 @@ int Estimate(Session* session, const PolicyOptions& options) {
 
 Command EstimateCommand() {
   const auto options = std::make_shared<PolicyOptions>();
-  return {.name = "estimate",
-          .help =
-              "Show the memory, the largest batch and the expected time of a job under several policies. Submits "
-              "nothing",
-          .examples =
-              "  ampctl estimate -f job.yaml\n"
-              "  ampctl estimate -f job.yaml --policies fp32,bf16,fp8 --set data.batch_size=512",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = PolicyArguments(options.get(), /*is_file_required=*/true),
-          .run = [options](Session* session) { return Estimate(session, *options); }};
+  return {
+      .name = "estimate",
+      .help =
+          "For each policy and kind of device, show the memory that a step of the job needs, the largest batch, and "
+          "the expected time of the whole job. Submits nothing",
+      .examples =
+          "  ampctl estimate -f job.yaml\n"
+          "  ampctl estimate -f job.yaml --policies fp32,bf16,fp8 --set data.batch_size=512",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments = PolicyArguments(options.get(), /*is_file_required=*/true),
+      .run = [options](Session* session) { return Estimate(session, *options); }};
 }
 
 }  // namespace ampd::client

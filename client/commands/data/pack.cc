@@ -132,28 +132,31 @@ int PackImages(Session* session, const PackImagesOptions& options) {
 
 Command PackDataCommand() {
   const auto options = std::make_shared<PackImagesOptions>();
-  return {.name = "pack",
-          .help = "Pack folders of PNG and JPEG files, one folder per class, into one safetensors file",
-          .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
-          .arguments = {{.name = "folder",
-                         .value = &options->folder,
-                         .text = "FOLDER",
-                         .help = "Folder with one subfolder of pictures per class",
-                         .required = true,
-                         .suggest = SuggestFiles,
-                         .is_path = true},
-                        OutputFile(&options->file),
-                        {.name = "--size",
-                         .value = &options->size,
-                         .text = "N|WxH",
-                         .help = "Size of every image in pixels, such as 32 or 64x48 (width first)",
-                         .required = true},
-                        {.name = "--grey", .value = &options->grey, .help = "Write one grey channel instead of three"},
-                        {.name = "--stretch",
-                         .value = &options->stretch,
-                         .help = "Stretch the whole picture to the size, instead of cropping it to its middle"},
-                        Force(&options->replace)},
-          .run = [options](Session* session) { return PackImages(session, *options); }};
+  return {
+      .name = "pack",
+      .help = "Pack folders of PNG and JPEG files, one folder per class, into one safetensors file",
+      .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
+      .arguments =
+          {{.name = "folder",
+            .value = &options->folder,
+            .text = "FOLDER",
+            .help =
+                "Folder with one subfolder of pictures per class; the classes are numbered in the order of their names",
+            .required = true,
+            .suggest = SuggestFiles,
+            .is_path = true},
+           OutputFile(&options->file),
+           {.name = "--size",
+            .value = &options->size,
+            .text = "N|WxH",
+            .help = "Size of every image in pixels, such as 32 or 64x48 (width first)",
+            .required = true},
+           {.name = "--grey", .value = &options->grey, .help = "Write one grey channel instead of three"},
+           {.name = "--stretch",
+            .value = &options->stretch,
+            .help = "Stretch the whole picture to the size, instead of cropping it to its middle"},
+           Force(&options->replace)},
+      .run = [options](Session* session) { return PackImages(session, *options); }};
 }
 
 }  // namespace ampd::client

@@ -21,7 +21,7 @@ Command CancelJobCommand() {
       .name = "cancel",
       .help =
           "End jobs for good. Their checkpoints stay, but no new one is written: to keep the progress since the last "
-          "one, pause the job first",
+          "one, first pause the job and wait until it is PAUSED (ampctl job wait ID --for PAUSED)",
       .formats = AllFormatsBut({OutputFormat::kWide}),
       .arguments = {JobIds(ids.get())},
       .run = [ids](Session* session) {

@@ -37,7 +37,9 @@ int DeleteJobs(Session* session, const DeleteOptions& options) {
 Command DeleteJobCommand() {
   const auto options = std::make_shared<DeleteOptions>();
   return {.name = "delete",
-          .help = "Delete jobs that have ended, with their history and checkpoints",
+          .help =
+              "Delete jobs that have ended, with all their data: history, log, checkpoints and "
+              "artifacts",
           .examples =
               "  ampctl job delete ID\n"
               "  ampctl job list -q --filter state=failed | xargs -r ampctl job delete --yes",

@@ -78,7 +78,7 @@ int Events(Session* session, const std::string& text) {
 Command EventsOfJobCommand() {
   const auto id = std::make_shared<std::string>();
   return {.name = "events",
-          .help = "List the events of a job",
+          .help = "List the events of a job: changes of its state, checkpoints, warnings",
           .formats = ListFormatsBut({OutputFormat::kName}),
           .arguments = {JobId(id.get())},
           .run = [id](Session* session) { return Events(session, *id); }};

@@ -133,8 +133,8 @@ Command GradientsOfJobCommand() {
   const auto options = std::make_shared<GradientsOptions>();
   return {.name = "gradients",
           .help =
-              "Show how well the gradients of a running job fit their number format: how many are zero, so small that "
-              "they lose precision (subnormal), or not finite",
+              "Show how well the gradients of a running job fit their number format: how many are zero, subnormal (so "
+              "small that they lose precision) or not finite",
           .examples =
               "  ampctl job gradients ID\n"
               "  ampctl job gradients ID -o json | jq '.gradients.suggestedScale'",

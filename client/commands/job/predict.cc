@@ -244,40 +244,42 @@ Command PredictJobCommand() {
   const auto options = std::make_shared<PredictOptions>();
   Argument data = JobFilePath(&options->file, true);
   data.help =
-      "YAML file with the input data under data.predict, and without a model. Its other fields replace those of the "
-      "trained job. For standard input, give -";
+      "YAML file without a model. Under data.predict it names the input files, which must be on the worker. Its "
+      "other fields replace those of the trained job. For standard input, give -";
   Argument overrides = SpecOverrides(&options->overrides);
   overrides.help = "Override a field of the file, for example predict.format=NPZ; repeatable";
-  return {.name = "predict",
-          .help = "Submit a job that predicts with a trained job's weights",
-          .examples =
-              "  echo 'data: {predict: {npz: {file: data/new.npz}}}' > data.yaml\n"
-              "  ampctl job predict --checkpoint JOB@best -f data.yaml predictions.jsonl\n"
-              "  ampctl job predict --checkpoint JOB -f data.yaml - | jq .\n"
-              "  ampctl job predict --checkpoint JOB -f data.yaml --set predict.format=NPZ",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {{.name = "--checkpoint",
-                         .value = &options->checkpoint,
-                         .text = "JOB[@STEP|@best|@newest]",
-                         .help = "Checkpoint whose weights to use: JOB (its newest), JOB@400 (step 400) or JOB@best "
-                                 "(lowest evaluation loss). The job must have ended",
-                         .required = true},
-                        data,
-                        overrides,
-                        {.name = "--name",
-                         .value = &options->name,
-                         .text = "NAME",
-                         .help = "Name of the job (default: the trained job's name and \"-predict\")"},
-                        RequestId(&options->request_id),
-                        {.name = "file",
-                         .value = &options->output,
-                         .text = "[OUTPUT]",
-                         .help = "File for the predictions, as JSON lines; - for stdout. If it is given, ampctl waits "
-                                 "until the job has ended (default: the predictions stay on the server). Not with "
-                                 "predict.format=NPZ",
-                         .is_path = true},
-                        Force(&options->replace)},
-          .run = [options](Session* session) { return Predict(session, *options); }};
+  return {
+      .name = "predict",
+      .help = "Submit a job that predicts with a trained job's weights",
+      .examples =
+          "  echo 'data: {predict: {npz: {file: data/new.npz}}}' > data.yaml\n"
+          "  ampctl job predict --checkpoint JOB@best -f data.yaml predictions.jsonl\n"
+          "  ampctl job predict --checkpoint JOB -f data.yaml - | jq .\n"
+          "  ampctl job predict --checkpoint JOB -f data.yaml --set predict.format=NPZ",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {{.name = "--checkpoint",
+                     .value = &options->checkpoint,
+                     .text = "JOB[@STEP|@best|@newest]",
+                     .help = "Checkpoint whose weights to use: JOB or JOB@newest (its newest), JOB@400 (step 400) "
+                             "or JOB@best (lowest evaluation loss). The job must have ended",
+                     .required = true},
+                    data,
+                    overrides,
+                    {.name = "--name",
+                     .value = &options->name,
+                     .text = "NAME",
+                     .help = "Name of the job (default: the trained job's name and \"-predict\")"},
+                    RequestId(&options->request_id),
+                    {.name = "file",
+                     .value = &options->output,
+                     .text = "[OUTPUT]",
+                     .help =
+                         "File for the predictions, as JSON lines; - for stdout. If it is given, ampctl waits "
+                         "until the job has ended (default: the predictions stay on the server, and ampctl artifact "
+                         "download gets them). Not with predict.format=NPZ",
+                     .is_path = true},
+                    Force(&options->replace)},
+      .run = [options](Session* session) { return Predict(session, *options); }};
 }
 
 }  // namespace ampd::client

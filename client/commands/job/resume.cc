@@ -18,13 +18,15 @@ Command ResumeJobCommand() {
   const auto note = [was_paused](const v1::Job& job) {
     return *was_paused ? "" : Printable(job.id()) + " was not paused; nothing was changed";
   };
-  return {.name = "resume",
-          .help = "Resume paused jobs: they are queued again",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobIds(ids.get())},
-          .run = [ids, resume, note](Session* session) {
-            return ChangeJobs(session, *ids, {.call = resume, .note = note});
-          }};
+  return {
+      .name = "resume",
+      .help =
+          "Resume paused jobs: they are queued again, and continue from the checkpoint that was written at the pause",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobIds(ids.get())},
+      .run = [ids, resume, note](Session* session) {
+        return ChangeJobs(session, *ids, {.call = resume, .note = note});
+      }};
 }
 
 }  // namespace ampd::client

@@ -89,31 +89,33 @@ int Submit(Session* session, const SubmitOptions& options) {
 
 Command SubmitJobCommand() {
   const auto options = std::make_shared<SubmitOptions>();
-  return {.name = "submit",
-          .help = "Submit a job file",
-          .examples =
-              "  ampctl job submit -f job.yaml --dry-run\n"
-              "  ampctl job submit -f job.yaml --set train.epochs=2 --follow\n"
-              "  ampctl job submit -f job.yaml --set precision.preset=bf16 --name bf16",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobFilePath(&options->file, true),
-                        SpecOverrides(&options->overrides),
-                        {.name = "--name",
-                         .value = &options->name,
-                         .text = "NAME",
-                         .help = "Name of the job (default: the name in the file)"},
-                        {.name = "--dry-run",
-                         .value = &options->dry_run,
-                         .help = "Only check the job, and show its precision policy and the memory that it needs"},
-                        {.name = "--follow",
-                         .value = &options->follow,
-                         .help = "After submitting, watch the job until it ends, as ampctl job watch does"},
-                        {.name = "--retry-for",
-                         .value = &options->retry_for,
-                         .text = "DURATION",
-                         .help = "If the server cannot be reached, retry for this long (default 10s)"},
-                        RequestId(&options->request_id)},
-          .run = [options](Session* session) { return Submit(session, *options); }};
+  return {
+      .name = "submit",
+      .help = "Submit a job file",
+      .examples =
+          "  ampctl job submit -f job.yaml --dry-run\n"
+          "  ampctl job submit -f job.yaml --set train.epochs=2 --follow\n"
+          "  ampctl job submit -f job.yaml --set precision.preset=bf16 --name bf16",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobFilePath(&options->file, true),
+                    SpecOverrides(&options->overrides),
+                    {.name = "--name",
+                     .value = &options->name,
+                     .text = "NAME",
+                     .help = "Name of the job (default: the name in the file)"},
+                    {.name = "--dry-run",
+                     .value = &options->dry_run,
+                     .help = "Only check the job, and show all its fields, its precision policy and the memory that "
+                             "it needs"},
+                    {.name = "--follow",
+                     .value = &options->follow,
+                     .help = "After submitting, watch the job until it ends, as ampctl job watch does"},
+                    {.name = "--retry-for",
+                     .value = &options->retry_for,
+                     .text = "DURATION",
+                     .help = "If the server cannot be reached, retry for this long (default 10s)"},
+                    RequestId(&options->request_id)},
+      .run = [options](Session* session) { return Submit(session, *options); }};
 }
 
 }  // namespace ampd::client

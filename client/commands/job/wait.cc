@@ -184,8 +184,8 @@ Command WaitForJobsCommand() {
   return {.name = "wait",
           .help =
               "Wait until all jobs ID... have ended or, with --for, have reached a state. Without --for, the exit code "
-              "is 0 if all jobs succeeded. Otherwise it depends on the first job on the command line that did not "
-              "succeed: 1 if that job failed, 6 if it was cancelled",
+              "is 0 if all jobs succeeded. If not, the first job on the command line that did not succeed decides: the "
+              "exit code is 1 if that job failed, 6 if it was cancelled",
           .examples =
               "  ampctl job wait ID1 ID2 --timeout 2h && ./deploy\n"
               "  ampctl job wait ID --for RUNNING",
@@ -194,8 +194,8 @@ Command WaitForJobsCommand() {
                         {.name = "--for",
                          .value = &options->state,
                          .text = "STATE",
-                         .help = "Wait until the jobs are RUNNING or PAUSED (default: until they have ended). If a job "
-                                 "ends before that, the wait ends with exit code 1",
+                         .help = "State to wait for: RUNNING or PAUSED (default: wait until the jobs have ended). If a "
+                                 "job ends before it reaches this state, the wait ends with exit code 1",
                          .check = CheckState,
                          .suggest = [](const Typed&) { return StatesToWaitFor(); }},
                         {.name = "--timeout",

@@ -70,7 +70,7 @@ int Health(Session* session) {
 
 Command HealthCommand() {
   return {.name = "health",
-          .help = "Check whether the server is up and accepts requests",
+          .help = "Check whether the server is up and accepts requests. The exit code is 0 if so",
           .formats = AllFormatsBut({OutputFormat::kWide, OutputFormat::kName}),
           .run = Health};
 }

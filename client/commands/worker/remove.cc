@@ -28,12 +28,13 @@ int RemoveWorker(Session* session, const std::string& worker) {
 
 Command RemoveWorkerCommand() {
   const auto name = std::make_shared<std::string>();
-  return {
-      .name = "remove",
-      .help = "Remove a lost worker (one that no longer answers) from the list. It is listed again if it reconnects",
-      .formats = AllFormatsBut({OutputFormat::kWide}),
-      .arguments = {WorkerName(name.get())},
-      .run = [name](Session* session) { return RemoveWorker(session, *name); }};
+  return {.name = "remove",
+          .help =
+              "Remove a lost worker (one that no longer answers) from the list. It is listed again if it reconnects. A "
+              "worker that still answers is not removed",
+          .formats = AllFormatsBut({OutputFormat::kWide}),
+          .arguments = {WorkerName(name.get())},
+          .run = [name](Session* session) { return RemoveWorker(session, *name); }};
 }
 
 }  // namespace ampd::client

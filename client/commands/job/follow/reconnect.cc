@@ -29,8 +29,8 @@ Argument ReconnectFor(std::optional<absl::Duration>* retry_for) {
           .value = retry_for,
           .text = "DURATION",
           .help =
-              "How long to keep trying when the server does not answer. Without this option: 1m after a lost "
-              "connection, and no second try if the server does not answer at the start"};
+              "How long to keep trying when the server does not answer (default: 1m after the connection was lost, and "
+              "only one try at the start)"};
 }
 
 Patience PatienceOf(const std::optional<absl::Duration>& retry_for) {
