@@ -150,6 +150,16 @@ class NormByHand(Net):
         return self.body[2](self.norm(self.body[0](images)))
 
 
+class LogOfNegative(Net):
+    """A logarithm of negative numbers, which fp16 computes in fp32."""
+
+    def __init__(self):
+        super().__init__(CLASSES)
+
+    def forward(self, images):
+        return self.body[2](torch.log(-1 - self.body[0](images).abs()))
+
+
 class RootMeanSquare(torch.nn.Module):
     def forward(self, x):
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
@@ -378,6 +388,16 @@ class Heads(DataRootCase):
         self.expect_clean_line(fault["message"])
         cured = job.replace("preset: fp16", "preset: fp16, op_rules: [{match: aten.mul.Tensor, policy: fp32}]")
         self.assertEqual(self.faults(self.run_job(cured)), [])
+
+    def test_a_fault_in_fp32_is_not_blamed_on_fp16(self):
+        ampd.export(LogOfNegative(), (torch.zeros(4, FEATURES),), self.root / "log.pt2")
+        numpy.savez(self.root / "classes.npz", images=self.features.numpy(), labels=self.classes.numpy())
+        final = self.run_job(JOB.format(model="log.pt2", more="", data=NPZ.replace("numbers", "classes"), preset="fp16"))
+        self.assertEqual((final["state"], final["reason"]), ("FAILED", "NONFINITE_LOSS"), final["message"])
+        fault, = self.faults(final)
+        self.assertEqual((fault["attributes"]["op"], fault["attributes"]["dtype"]), ("aten.log.default", "float32"))
+        self.assertIn("look at the model's divisions, roots, logarithms", final["message"])
+        self.assertNotIn("use a preset of bf16 or fp32", final["message"])
 
     def faults(self, job):
         events = self.service.read("job", "events", job["id"])["events"]

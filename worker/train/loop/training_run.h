@@ -88,6 +88,7 @@ class TrainingRun {
   Recovery& recovery() { return recovery_; }
   const Recovery& recovery() const { return recovery_; }
   StepReports& reports() { return reports_; }
+  const StepReports& reports() const { return reports_; }
   Progress& progress() { return progress_; }
   const Progress& progress() const { return progress_; }
   int64_t step() const { return progress_.step; }

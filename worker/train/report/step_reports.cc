@@ -146,6 +146,7 @@ absl::Status StepReports::ReportActivations(int64_t step, const amp::StepResult&
     }
     found = find_fault();
   }
+  activation_fault_ = found;
   if (!found.has_value() || std::exchange(reported_.activations, true)) {
     reported_.activations = found.has_value();
     return absl::OkStatus();

@@ -56,6 +56,8 @@ class StepReports {
   // Reports a fault of the step's forward pass. If the pass was not sampled and the loss is not finite, finds the fault
   // with `find_fault`.
   absl::Status ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault);
+  // The fault of the forward pass that was found last. Empty if there was none, or if a later sampled pass had none.
+  const std::optional<amp::ActivationFault>& activation_fault() const { return activation_fault_; }
   // Reports gradients and FP8 operands that underflow, and layers that the canary demoted. `policy`: the policy that
   // the step used.
   absl::Status ReportLostPrecision(int64_t step, const amp::StepResult& result,
@@ -71,6 +73,7 @@ class StepReports {
 
   TelemetryWriter& telemetry_;
   Reported reported_;
+  std::optional<amp::ActivationFault> activation_fault_;
   CanaryReport canary_;        // The findings about the current engine.
   std::string graph_failure_;  // The failure that was logged last.
 };
