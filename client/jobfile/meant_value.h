@@ -34,8 +34,8 @@ std::string MeantBySwitch(const google::protobuf::Descriptor& type);
 // text.
 std::string MeantPairs(const YamlNode& node, const RefusedField& refused);
 
-// Returns the list that was probably meant by a text where the list `field` must be: "[8, 16]" for "8 16" or "8,16".
-// Empty if there is no good guess.
+// Returns the list that was probably meant by a text that the user wrote as the value of `field`, which takes a list:
+// "[8, 16]" for "8 16" or "8,16". Empty if there is no good guess.
 std::string MeantList(const std::string& text, const RefusedField& refused,
                       const google::protobuf::FieldDescriptor& field);
 

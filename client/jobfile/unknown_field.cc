@@ -243,7 +243,8 @@ std::string WhereAtTop(const UnknownField& unknown, const std::string& path) {
                                : ", but a field at the top level of the file does that";
 }
 
-// Explains a key whose usual field, `name`, stands in the same section of the file: "gpus: 1" above "kind: AUTO".
+// Explains an unknown key if the field that does in ampd what the key asks for, `name`, already stands in the same
+// section of the file: "gpus: 1" above "kind: AUTO".
 // `meant` is the value that the field should have; empty: unknown. Returns nothing if the section has no such field.
 std::optional<UnknownFieldAnswer> ExplainFieldBeside(const UnknownField& unknown, const std::string& name,
                                                      const std::string& meant, const std::string& no_field) {

@@ -110,7 +110,7 @@ constexpr struct {
     {"api", kApiOptions, "ampctl has no command that sends a request that you write yourself"},
     {"cache", "-a|--all|-L|--limit|-k|--key|-r|--ref|-S|--sort|-O|--order", "there is no cache"},
     {"variable|variables", "-b|--body|-e|--env|-r|--repos|-o|--org|-f|--env-file",
-     "the value of a field stands in --set PATH=VALUE"},
+     "write the value into --set PATH=VALUE"},
     {"sacct", "-r|--partition", kAboutQueue},
     {"sacct", "-b|--brief|-e|--helpformat", kAboutColumns},
     {"sacct", "-p|--parsable|-P|--parsable2", "ampctl job show prints no CSV; -o json has everything", nullptr,

@@ -103,31 +103,30 @@ int ShowCheckpoint(Session* session, const CheckpointName& named) {
 
 Command ShowCheckpointCommand() {
   const auto name = std::make_shared<CheckpointName>();
-  return {
-      .name = "show",
-      .help =
-          "Show a checkpoint: of a job, what the server knows about it; in a folder on this machine, what its files "
-          "have, such as the tensors",
-      .examples =
-          "  ampctl checkpoint show JOB@400\n"
-          "  ampctl checkpoint show ./NAME-step-400      a folder that ampctl checkpoint download wrote",
-      .formats = AllFormatsBut({OutputFormat::kName}),
-      .arguments = {{.name = "target",
-                     .value = &name->job,
-                     .text = "JOB[@STEP|@best|@newest]|FOLDER",
-                     .help = "Folder of a checkpoint on this machine; or JOB@400 (step 400), JOB@best (lowest "
-                             "evaluation loss), or only JOB or JOB@newest (newest). JOB is the id or name of a "
-                             "job, or at least the first 5 characters of its id",
-                     .required = true,
-                     .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
-                     .is_path = true},
-                    {.name = "step",
-                     .value = &name->step,
-                     .text = "[STEP]",
-                     .help = "Step, if JOB is given without @: JOB 400 is the same as JOB@400",
-                     .check = CheckCount},
-                    AttemptOfCheckpoint(&name->attempt)},
-      .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
+  return {.name = "show",
+          .help =
+              "Show a checkpoint: what the server knows about a checkpoint of a job, or what is in the files of a "
+              "checkpoint's folder on this machine",
+          .examples =
+              "  ampctl checkpoint show JOB@400\n"
+              "  ampctl checkpoint show ./NAME-step-400      a folder that ampctl checkpoint download wrote",
+          .formats = AllFormatsBut({OutputFormat::kName}),
+          .arguments = {{.name = "target",
+                         .value = &name->job,
+                         .text = "JOB[@STEP|@best|@newest]|FOLDER",
+                         .help = "Folder of a checkpoint on this machine; or JOB@400 (step 400), JOB@best (lowest "
+                                 "evaluation loss), or only JOB or JOB@newest (newest). JOB is the id or name of a "
+                                 "job, or at least the first 5 characters of its id",
+                         .required = true,
+                         .suggest = SuggestBoth(SuggestJobIds, SuggestFiles),
+                         .is_path = true},
+                        {.name = "step",
+                         .value = &name->step,
+                         .text = "[STEP]",
+                         .help = "Step, if JOB is given without @: JOB 400 is the same as JOB@400",
+                         .check = CheckCount},
+                        AttemptOfCheckpoint(&name->attempt)},
+          .run = [name](Session* session) { return ShowCheckpoint(session, *name); }};
 }
 
 }  // namespace ampd::client

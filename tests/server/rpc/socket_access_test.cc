@@ -31,7 +31,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A server on which the user of this test has the given role, or no role. No uid makes a user an admin on this server.
+// A server on which the Unix user that runs this test has the given role, or no role. Its list of admins' uids is
+// empty, so this user is not an admin without a grant.
 class SocketServer {
  public:
   explicit SocketServer(std::optional<Role> role)

@@ -10,12 +10,13 @@ namespace ampd::amp {
 // nothing:
 //
 //   ampd.batch_norm_add_relu(input (B, C, H, W), weight, bias, running_mean, running_var, residual or None, momentum,
-//                            eps, cudnn_enabled, relu, num_results) -> as the input, once or twice
+//                            eps, cudnn_enabled, relu, num_results) -> num_results tensors like the input
 //
 // The op rounds at the same places as the separate ops. Only the statistics are summed in another order. Images that
 // are not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass the op saves
 // the input, two fp32 numbers for each channel, and, if there are an addition and a ReLU, one bit for each element.
-// Two results have the same memory. The sum of their gradients has the bits that autograd would compute.
+// num_results is 1 or 2. Two results share their memory, and the backward pass adds their gradients, with the bits that
+// autograd would compute.
 // Deterministic.
 void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 
