@@ -12,7 +12,7 @@ using graph::DtypeText;
 using graph::OpClass;
 using P = v1::PrecisionPolicy;
 
-// The API's name of a format. REQUIRES: policies may name the format.
+// The API's name of a format. REQUIRES: it is a format that a policy can name.
 P::Dtype FieldOf(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBFloat16:

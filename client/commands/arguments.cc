@@ -76,8 +76,8 @@ Argument AttemptOfCheckpoint(int* attempt) {
           .value = attempt,
           .text = "N",
           .help =
-              "Take a checkpoint of this run of the job, counted from 1 (default: of any run; if several have the "
-              "step, of the newest). A job runs again after a crash or a pause",
+              "Run of the job that saved the checkpoint: 1 is the first run (default: the newest run that has such a "
+              "checkpoint). A job runs again after a crash or a pause",
           .check = CheckPositiveCount};
 }
 

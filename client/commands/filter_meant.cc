@@ -350,7 +350,7 @@ std::string AdviceOnFilter(std::string_view text, bool is_valid) {
   }
   if (!meant.unfiltered.empty()) {
     return absl::StrCat(
-        "a filter compares only its columns, and only with = and !=",
+        "--filter knows only the columns that ampctl job list --help names, and only = and !=",
         meant.unfiltered == "-" ? "" : "; to sort by this field: ampctl job list --sort ",
         meant.unfiltered == "-" ? "" : meant.unfiltered,
         "; to select by any field: ampctl job list -o json | jq '.[] | select(",

@@ -133,7 +133,7 @@ constexpr std::pair<const char*, const char*> kPaths[] = {
     {"retries", "max_retries"},
 };
 
-// The values of fields whose name alone says the value.
+// Names of other programs that also say the value: "bf16: true" means the preset bf16.
 constexpr std::pair<const char*, const char*> kValues[] = {
     {"fp16", "fp16"},     {"bf16", "bf16"},           {"amp", "auto"},   {"useamp", "auto"},
     {"autocast", "auto"}, {"mixedprecision", "auto"}, {"usecpu", "CPU"}, {"gres", "GPU"}};

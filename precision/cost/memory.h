@@ -161,10 +161,10 @@ struct SegmentChoice {
 // with `batch_size` samples per micro-batch fits into `bytes` or, if no number fits, the N with which the step needs
 // the least memory. The first blocks are chosen because their values would be held longest. For a model with more than
 // 16 blocks, only some numbers are tried, so that the time grows linearly with the number of blocks and not
-// quadratically. More blocks do not always need less memory, so N may then be larger than the smallest number that
-// fits. But N - 1 never fits. If no number that was tried fits, N is the one of them that needs the least memory. The
-// segments of `setup` are ignored. `work` is used as by MemoryModel::Create. Returns the errors of MemoryModel::Create,
-// and CANCELLED if `work` was stopped.
+// quadratically. Then N is a number that fits while N - 1 does not fit. A smaller number than N - 1 may fit too,
+// because more blocks do not always need less memory. If none of the tried numbers fits, N is the one that needs the
+// least. The segments of `setup` are ignored. `work` is used as by MemoryModel::Create. Returns the errors of
+// MemoryModel::Create, and CANCELLED if `work` was stopped.
 absl::StatusOr<SegmentChoice> ChooseSegments(const TrainedPrograms& programs, const ResolvedPolicy& policy,
                                              TrainingSetup setup, int64_t batch_size, int64_t bytes,
                                              graph::Work* work = nullptr);

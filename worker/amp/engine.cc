@@ -235,7 +235,7 @@ void Engine::MakeScalars() {
   }
 }
 
-// Loads the device's scalars if the scaler or the rate factor was set since the last step.
+// Copies the scaler's state and the rate factor to the device's scalars, if either was set since the last step.
 void Engine::LoadScalars() {
   if (!pending_.empty() || (known_scaler_ == scaler_.state() && known_rate_factor_ == rate_factor_)) {
     return;

@@ -48,7 +48,8 @@ constexpr char kFieldsAreFixed[] =
     "FILE "
     "--set PATH=VALUE";
 constexpr char kScalesLoss[] =
-    "ampctl job scale sets the loss scale of a job, which runs on one device; for more jobs: ampctl job clone ID";
+    "ampctl job scale sets the loss scale of a job, not its number of devices: every job runs on one device. To run "
+    "a job once more: ampctl job clone ID";
 constexpr char kDevPort[] =
     "the server of ampctl dev listens on this machine only; to choose its port: ampctl dev --port N (0: a free one)";
 constexpr char kLogTimes[] = "leave this option out: each line of the log begins with its time";

@@ -181,7 +181,7 @@ int64_t LaunchesOfStep(const Fusions& fusions) {
   const auto engine = MakeEngine(fusions, "bf16");
   const Batch batch = RandomBatch();
   const int64_t launches = kHostCopies + CountLaunches([&] { engine->Step({batch}); });
-  // An engine with kernels computes the loss with them, also if the loss is an op of its own.
+  // An engine with kernels also has one for the loss if the loss is an op of its own and not fused with the head.
   return fusions.loss_head ? launches : launches - LaunchesOfLoss(true) + LaunchesOfLoss(false);
 }
 

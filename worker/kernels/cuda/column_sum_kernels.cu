@@ -36,8 +36,8 @@ ColumnTeams TeamsFor(int64_t columns) {
 }
 
 // Adds up what the teams of this block have summed, in the order of the teams. Stores the sums of the columns of this
-// tile, which begins at column `first`: the sum of column c becomes element `at` + c of `result`. Every thread of the
-// block must call this function.
+// tile, which begins at column `first`: the sum of the matrix's column c becomes element `at` + c of `result`. Every
+// thread of the block must call this function.
 __device__ void StoreTile(const Pack& own, const ColumnTeams& teams, int64_t first, int64_t columns, Format format,
                           void* result, int64_t at) {
   constexpr int kStride = kThreads + 4;  // The threads of a warp read from different banks.
