@@ -25,7 +25,7 @@ struct JobFile {
   // The text from which each number, choice and duration of `spec` was read, by the same keys: "100000d".
   std::map<std::string, std::string> texts;
   // Characters that are not ASCII but look like ASCII. The key is the place in which they stand: the source, or
-  // "--set train.steps". The messages about problems mention those that cause them.
+  // "--set train.steps". If such a character causes a problem, the message about the problem mentions it.
   std::map<std::string, std::vector<LookAlike>> look_alikes;
   // The fields of the file whose values were replaced by overrides.
   std::vector<Replacement> replaced;

@@ -20,8 +20,8 @@ inline constexpr YamlKind kJobFileKind = {
         "model.exported.path",
     .about_empty = "; to get a job file to start from: ampctl init"};
 
-// Fields of the file that an override removed, because it set another member of the same oneof or a mapping without
-// them.
+// Fields of the file that an override removed: it set another member of their oneof, or replaced the mapping that has
+// them by one that lacks them.
 struct Replacement {
   std::string by;    // "--set model.lenet.num_classes"
   std::string path;  // "model.mlp", "train.seed and train.epochs"

@@ -37,7 +37,7 @@ ScalarRefusal NotA(const std::string& words, const std::string& text) {
   return {absl::StrCat("must be ", words, ", not ", Quoted(text)), "", {}};
 }
 
-// The field to write. A value is added to the field if it is repeated; otherwise the value replaces that of the field.
+// The field to write. If the field is repeated, the value is appended to it. Otherwise the value replaces the field's.
 struct Target {
   Message* message;
   const FieldDescriptor* field;

@@ -20,7 +20,7 @@ constexpr char kSpan[] = "00f067aa0ba902b7";
 // The example of the W3C standard.
 const std::string kExample = absl::StrCat("00-", kTrace, "-", kSpan, "-01");
 
-// Returns a copy of the text in which `replacement` replaces as many characters from position `at` on.
+// Returns a copy of the text in which `replacement` overwrites the characters from position `at` on.
 std::string With(std::string text, size_t at, const std::string& replacement) {
   return text.replace(at, replacement.size(), replacement);
 }

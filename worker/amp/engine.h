@@ -183,7 +183,7 @@ class Engine {
   // where shape and format match, instead of allocating memory.
   EngineState ExportState(EngineState reuse = {}) const;
   // Returns INVALID_ARGUMENT (reason BAD_STATE) if the state belongs to another model or optimizer; the engine is
-  // unusable then. A count of batches that an older state lacks starts at 0.
+  // unusable then. If the state is older and lacks a count of batches, that count starts at 0.
   absl::Status ImportState(const EngineState& state);
 
  private:

@@ -21,7 +21,7 @@ struct CanaryReport {
 
 // Summarizes the gradient samples of one step by module and format. `loss_scale`: the scale by which the gradients were
 // multiplied. Adds the canary's findings and the fault of the forward pass. If `scaling` is on, or some gradients are
-// fp16, also suggests a loss scale that a user may order.
+// fp16, also suggests a loss scale, which a user may then set.
 v1::GradientSamples ReportGradients(const std::vector<amp::GradientSample>& samples, double loss_scale,
                                     const precision::LossScaleConfig& scaling, const CanaryReport& canary = {},
                                     const std::optional<amp::ActivationFault>& fault = {});
