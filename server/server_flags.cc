@@ -81,11 +81,10 @@ void AddRights(FlagSet* flags, ServerConfig* config) {
       {.name = "--grant",
        .type = "GRANT",
        .help = absl::StrCat(
-           "Give a role on the server to a user or a group of this host, or to the holders of certificates "
-           "whose common name is NAME (* stands for any characters): user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE, "
-           "cert:NAME=ROLE; "
-           "ROLE@TENANT gives it in a tenant, and ROLE@* in all. Without @, viewer and submitter hold in the tenant "
-           "'default', the other roles in all. The roles are ",
+           "Give a role on the server to a user or a group of this host, or to the holders of certificates whose "
+           "common name is NAME (* stands for any characters): user:NAME=ROLE, uid:NUMBER=ROLE, group:NAME=ROLE, "
+           "cert:NAME=ROLE; ROLE@TENANT gives it in a tenant, and ROLE@* in all. Without @, viewer and submitter hold "
+           "in the tenant 'default', the other roles in all. The roles are ",
            RoleNames())},
       [config](const std::string& grant) { return config->grants.Add(grant); });
   flags->AddRepeated(

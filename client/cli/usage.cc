@@ -34,7 +34,7 @@ constexpr char kExamples[] =
     "  ampctl job list -o wide\n"
     "  ampctl job explain ID                        show why a job waits\n"
     "More: ampctl COMMAND --help, and ampctl help job-file | environment | exit-codes\n"
-    "A DURATION is a number with ms, s, m, h or d, such as 90s or 1h30m\n"
+    "A DURATION is a number with a unit (ms, s, m, h or d), or several of them: 90s, 1h30m\n"
     "Names such as docs/data.md mean files of ampd's source, which the package ampd-doc installs in "
     "/usr/share/doc/ampd-doc";
 

@@ -22,8 +22,8 @@ Argument JobIds(std::vector<std::string>* ids) {
           .value = ids,
           .text = "ID...",
           .help =
-              "Ids or names of jobs, or at least the first 5 characters of their ids. If one of them fits several "
-              "jobs, the command fails and changes no job",
+              "Ids or names of jobs, or at least the first 5 characters of their ids. One that fits several jobs is an "
+              "error",
           .required = true,
           .suggest = SuggestJobIds};
 }
@@ -76,8 +76,8 @@ Argument AttemptOfCheckpoint(int* attempt) {
           .value = attempt,
           .text = "N",
           .help =
-              "Run of the job that saved the checkpoint: 1 is the first run (default: the newest run that has such a "
-              "checkpoint). A job runs again after a crash or a pause",
+              "Run of the job that saved the checkpoint: 1 is the first run (default: any run, and of several with the "
+              "same step the newest). A job runs again after a crash or a pause",
           .check = CheckPositiveCount};
 }
 

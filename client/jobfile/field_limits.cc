@@ -12,7 +12,7 @@ const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field) {
   return found == all.end() ? nullptr : &*found;
 }
 
-bool ZeroMeansNever(const google::protobuf::FieldDescriptor& field) {
+bool ZeroMeansAtTheEnd(const google::protobuf::FieldDescriptor& field) {
   const FieldLimits* const limits = LimitsOf(field);
   return field.name() == "every_steps" && limits != nullptr && std::string_view(limits->limits).starts_with("0 ");
 }

@@ -22,8 +22,8 @@ std::span<const FieldLimits> AllFieldLimits();
 // Returns the limits of the field; null if the table has no line for it.
 const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field);
 
-// Whether the field is a number of steps between two events of which 0 means that there are none: eval.every_steps, but
-// not schedule.step.every_steps.
-bool ZeroMeansNever(const google::protobuf::FieldDescriptor& field);
+// Whether the field is the number of steps after which something happens again and again, and 0 means that it happens
+// only at the end: eval.every_steps, but not schedule.step.every_steps.
+bool ZeroMeansAtTheEnd(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace ampd::client

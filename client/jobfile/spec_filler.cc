@@ -169,8 +169,8 @@ class SpecFiller {
   // Returns what to do in place of a --set that removes the mapping at `path`.
   static std::string InPlaceOfRemoval(const FieldPath& path, const Descriptor& type, bool is_empty_text) {
     if (const FieldDescriptor* const period = FindField(type, "every_steps");
-        period != nullptr && ZeroMeansNever(*period)) {
-      return absl::StrCat("set ", path.shown, ".every_steps=0, which means never");
+        period != nullptr && ZeroMeansAtTheEnd(*period)) {
+      return absl::StrCat("set ", path.shown, ".every_steps=0, which means only at the end, or remove it in the file");
     }
     const bool may_be_empty = is_empty_text && !MeantBySwitch(type).empty();
     return absl::StrCat("remove it in the file", may_be_empty ? ", or write {} for a mapping without fields" : "");

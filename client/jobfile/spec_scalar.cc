@@ -131,9 +131,9 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
       refusal.nearest = absl::SimpleAtoi(guess, value) ? guess : refusal.nearest;
     }
     const bool is_period = field.name() == "every_steps";
-    if (ZeroMeansNever(field) &&
+    if (ZeroMeansAtTheEnd(field) &&
         (MeansNo(text) || absl::EqualsIgnoreCase(text, "never") || absl::EqualsIgnoreCase(text, "none"))) {
-      absl::StrAppend(&refusal.message, "; 0 means never");
+      absl::StrAppend(&refusal.message, "; 0 means only at the end");
       refusal.nearest = "0";
     } else if (refusal.nearest.empty() && is_period && !text.empty() && absl::ascii_isalpha(text.back())) {
       absl::StrAppend(&refusal.message, "; it counts steps, not time or epochs");

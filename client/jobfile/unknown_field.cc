@@ -283,6 +283,7 @@ std::optional<UnknownFieldAnswer> ExplainUsualField(const UnknownField& unknown,
     if (is_here && !is_several) {
       const std::string name = field.path.substr(section.size());
       if (auto beside = ExplainFieldBeside(unknown, name, meant, no_field); beside.has_value()) {
+        beside->message += WhatIsMeasured(field.path);
         return beside;
       }
     }

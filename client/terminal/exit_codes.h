@@ -28,7 +28,8 @@ inline constexpr char kExitCodesText[] =
     "  0  success; for job watch, job wait and job submit --follow: the job succeeded; for job wait --for: it reached "
     "the state\n"
     "  1  the job failed, or ended before the state of job wait --for; the server returned an error; a check found a "
-    "fault (health, data inspect, model inspect, checkpoint verify); or the output could not be written (for example "
+    "fault (health, data inspect, model inspect, checkpoint verify); you answered a question with no; or the output "
+    "could not be written (for example "
     "because the file exists and --force is not given)\n"
     "  2  the command line or the job file is wrong, or ampctl cannot read a file on this machine. If the file is "
     "missing and would hold data, a model or an upload, the exit code is 3\n"
@@ -37,7 +38,7 @@ inline constexpr char kExitCodesText[] =
     "  4  permission denied by the server\n"
     "  5  the server cannot be reached\n"
     "  6  the job was cancelled\n"
-    "  7  the time set with --timeout has passed; the jobs continue\n"
+    "  7  a time limit passed: that of --timeout, after which the jobs continue, or that for an answer of the server\n"
     "130  Ctrl-C\n";
 
 // A result or, after the error was printed, the exit code of the command.

@@ -15,8 +15,8 @@ namespace {
 // BlockSearch divides the range of possible numbers of blocks into this many equal intervals, and first tries only the
 // ends of these intervals. For a model with at most this many blocks it tries every number.
 constexpr size_t kIntervals = 16;
-// If none of these numbers of blocks fits into the memory, BlockSearch takes the one that needs least memory, divides
-// each of the two intervals beside it into this many parts, and tries the ends of the parts.
+// If none of these numbers of blocks fits into the memory, BlockSearch takes the one that needs least memory, and
+// tries numbers in the two intervals beside it, in steps of an interval divided by this.
 constexpr size_t kParts = 4;
 
 // Searches the number of blocks for ChooseSegments: how many of the model's first blocks run again. Estimates the

@@ -140,13 +140,12 @@ Command CreateTokenCommand() {
             .value = &options->role,
             .text = "ROLE",
             .help =
-                "What the token allows\nviewer: see the jobs, files and workers of the tenant\nsubmitter: also "
-                "submit jobs, upload files and change its own jobs\noperator: also change all jobs, delete "
-                "files, and drain or remove workers\nadmin: everything\nagent: what ampd-worker does, and "
-                "nothing else\nscraper: read /metrics, and nothing else\nThe role holds in the tenant that --tenant "
-                "names; the context's tenant and AMPD_TENANT do not count. Without --tenant, viewer and submitter hold "
-                "in the tenant 'default', and the "
-                "other roles in all tenants. An admin is always an admin of all tenants",
+                "What the token allows\nviewer: see the jobs, files and workers of the tenant\nsubmitter: also submit "
+                "jobs, upload files and change its own jobs\noperator: also change all jobs, delete files, and drain "
+                "or remove workers\nadmin: everything\nagent: what ampd-worker does, and nothing else\nscraper: read "
+                "/metrics, and nothing else\nThe role holds in the tenant that --tenant names; the context's tenant "
+                "and AMPD_TENANT do not count. Without --tenant, viewer and submitter hold in the tenant 'default', "
+                "and the other roles in all tenants. An admin is always an admin of all tenants",
             .required = true,
             .choices = RoleWords()},
            {.name = "--worker",

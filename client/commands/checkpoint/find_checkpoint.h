@@ -17,7 +17,7 @@ struct CheckpointName {
   std::string job;
   std::optional<int64_t> step;  // the checkpoint's step; unset: the newest step
   bool best = false;            // true: the checkpoint with the lowest evaluation loss; then `step` is unset
-  int attempt = 0;              // the attempt that saved the checkpoint; 0: the newest attempt with that step
+  int attempt = 0;  // the attempt that saved the checkpoint; 0: any; of several with the same step, the newest
 };
 
 // Splits `name->job`, which may be "JOB", "JOB@STEP", "JOB@best" or "JOB@newest", into the job and the checkpoint.

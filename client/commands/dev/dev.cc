@@ -366,8 +366,7 @@ Command DevCommand() {
           .help =
               "Run a server and a worker on this machine until Ctrl-C, at which running jobs write a checkpoint; they "
               "resume with the next ampctl dev. Jobs and checkpoints stay in ./.ampd. While it runs, ampctl commands "
-              "in this folder use this server, "
-              "unless --address or AMPD_ADDRESS names another",
+              "in this folder use this server, unless --address or AMPD_ADDRESS names another",
           .examples =
               "  ampctl dev\n"
               "  ampctl dev --port 0 --metrics-port 0        if 7070 or 7071 is in use\n"

@@ -25,9 +25,9 @@ absl::StatusOr<v1::Job> DeleteJob(JobClient* client, const std::string& id) {
 }
 
 int DeleteJobs(Session* session, const DeleteOptions& options) {
-  const auto refused = AskBeforeDelete(
-      session, options.confirmed, absl::StrCat("delete ", options.ids.size(), " job(s) with history and checkpoints?"),
-      absl::StrCat("ampctl job delete --yes ", absl::StrJoin(options.ids, " ")));
+  const auto refused = AskBeforeDelete(session, options.confirmed,
+                                       absl::StrCat("delete ", options.ids.size(), " job(s) with all their data?"),
+                                       absl::StrCat("ampctl job delete --yes ", absl::StrJoin(options.ids, " ")));
   const auto text = [](const v1::Job&) { return "deleted"; };
   return refused.has_value() ? *refused : ChangeJobs(session, options.ids, {.call = DeleteJob, .text = text});
 }
@@ -36,16 +36,16 @@ int DeleteJobs(Session* session, const DeleteOptions& options) {
 
 Command DeleteJobCommand() {
   const auto options = std::make_shared<DeleteOptions>();
-  return {.name = "delete",
-          .help =
-              "Delete jobs that have ended, with all their data: history, log, checkpoints and "
-              "artifacts",
-          .examples =
-              "  ampctl job delete ID\n"
-              "  ampctl job list -q --filter state=failed | xargs -r ampctl job delete --yes",
-          .formats = AllFormatsBut({OutputFormat::kWide}),
-          .arguments = {JobIds(&options->ids), Yes(&options->confirmed)},
-          .run = [options](Session* session) { return DeleteJobs(session, *options); }};
+  return {
+      .name = "delete",
+      .help =
+          "Delete jobs that have ended, with all their data: history, log, checkpoints, and the files that they made",
+      .examples =
+          "  ampctl job delete ID\n"
+          "  ampctl job list -q --filter state=failed | xargs -r ampctl job delete --yes",
+      .formats = AllFormatsBut({OutputFormat::kWide}),
+      .arguments = {JobIds(&options->ids), Yes(&options->confirmed)},
+      .run = [options](Session* session) { return DeleteJobs(session, *options); }};
 }
 
 }  // namespace ampd::client

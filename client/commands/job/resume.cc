@@ -20,8 +20,7 @@ Command ResumeJobCommand() {
   };
   return {
       .name = "resume",
-      .help =
-          "Resume paused jobs: they are queued again, and continue from the checkpoint that was written at the pause",
+      .help = "Resume paused jobs: they are queued again, and continue from their newest checkpoint, if they have one",
       .formats = AllFormatsBut({OutputFormat::kWide}),
       .arguments = {JobIds(ids.get())},
       .run = [ids, resume, note](Session* session) {

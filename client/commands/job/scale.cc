@@ -67,8 +67,7 @@ Command ScaleJobCommand() {
           .help =
               "Set the loss scale of a job that has not ended, or the growth interval of this loss scale. The change "
               "takes effect at the job's next step. Needs --set-scale, --growth-interval or both, and a job whose "
-              "precision "
-              "scales the loss",
+              "precision scales the loss",
           .examples = "  ampctl job scale ID --set-scale 4096\n  ampctl job scale ID --growth-interval 500",
           .formats = AllFormatsBut({OutputFormat::kWide}),
           .arguments = {JobId(&options->id),

@@ -85,9 +85,8 @@ Command WatchJobCommand() {
   return {.name = "watch",
           .help =
               "Watch the state, steps, loss and events of a job until it ends; Ctrl-C ends the watching and not the "
-              "job. The "
-              "exit code is 0 if the job succeeded, 1 if it failed, and 6 if it was cancelled. For its log: ampctl job "
-              "logs -f",
+              "job. The exit code is 0 if the job succeeded, 1 if it failed, and 6 if it was cancelled. For its log: "
+              "ampctl job logs -f",
           .examples =
               "  ampctl job watch ID\n"
               "  ampctl job watch ID -o jsonl | jq -c '.steps.loss[]?'     the loss of every step\n"

@@ -99,7 +99,7 @@ TEST(AdviceOnFilter, AFieldThatFiltersLack_IsNamed) {
   EXPECT_THAT(AdviceOnFilter("priority>3", false), HasSubstr("ampctl job list --sort priority;"));
   EXPECT_THAT(AdviceOnFilter("loss=0.5", false), HasSubstr("ampctl job list --sort loss;"));
   EXPECT_THAT(AdviceOnFilter("created>2026-01-01", false), HasSubstr("filters have no times"));
-  EXPECT_THAT(AdviceOnFilter("name>a", false), HasSubstr("only with = and !="));
+  EXPECT_THAT(AdviceOnFilter("name>a", false), HasSubstr("and only = and !="));
 }
 
 TEST(AdviceOnFilter, OfAValidFilter_IsAboutWhatMatchesHardlyAnyJob) {

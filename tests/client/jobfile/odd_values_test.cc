@@ -151,6 +151,10 @@ TEST(OddValues, SizesAndTimesOfOtherPrograms_AreSuggestedWithTheirValues) {
   EXPECT_THAT(text, HasSubstr("'time' is not a field of resources, but a field at the top level of the file does that; "
                               "deadline counts from the job's first start\n  did you mean 'deadline: 2h'?"));
   EXPECT_THAT(ProblemsOf("resources: {memory: 4GiB}\n"), HasSubstr("did you mean 'memory_bytes: 4GiB'?"));
+  EXPECT_THAT(
+      ProblemsOf("resources:\n  mem: 16G\n  memory_bytes: 8GB\n"),
+      HasSubstr("memory_bytes in line 3 does that: set it to 16GB, and remove this line; memory_bytes is memory "
+                "of the device that the job runs on\n"));
   EXPECT_THAT(ProblemsOf("timeout: 90m\n"), HasSubstr("did you mean 'deadline: 90m'?"));
   EXPECT_THAT(OverrideText("walltime=01:30:00"), HasSubstr("did you mean 'deadline=1h30m'?"));
   // The unit of a plain number is not known: Slurm's memory is in megabytes, and its time in minutes.
@@ -162,8 +166,9 @@ TEST(OddValues, AWordInPlaceOfANumber_IsAnsweredWithTheLimits) {
   EXPECT_THAT(OverrideText("priority=high"),
               HasSubstr("must be a whole number, not 'high'; allowed is -1000 to 1000\n"));
   EXPECT_THAT(OverrideText("checkpoint.keep=all"), HasSubstr("not 'all'; allowed is 1 to 1000\n"));
-  EXPECT_THAT(OverrideText("eval.every_steps=never"), HasSubstr("not 'never'; 0 means never\n  did you mean '0'?"));
-  EXPECT_THAT(OverrideText("schedule.step.every_steps=never"), Not(HasSubstr("0 means never")));
+  EXPECT_THAT(OverrideText("eval.every_steps=never"),
+              HasSubstr("not 'never'; 0 means only at the end\n  did you mean '0'?"));
+  EXPECT_THAT(OverrideText("schedule.step.every_steps=never"), Not(HasSubstr("0 means")));
   EXPECT_THAT(OverrideText("priority=1 train.seed=2"), Not(HasSubstr("allowed is")));
 }
 
@@ -470,9 +475,9 @@ TEST(OddOverrides, AWordForNoValue_DoesNotRemoveAField) {
                 HasSubstr(", which means no value; --set cannot remove a field, so remove it in the file\n"))
         << override;
   }
-  EXPECT_THAT(
-      OverrideText("eval=~"),
-      HasSubstr("is a mapping of fields, which --set cannot remove; set eval.every_steps=0, which means never\n"));
+  EXPECT_THAT(OverrideText("eval=~"),
+              HasSubstr("is a mapping of fields, which --set cannot remove; set eval.every_steps=0, which means "
+                        "only at the end, or remove it in the file\n"));
   EXPECT_THAT(OverrideText("schedule=null"), HasSubstr("which --set cannot remove; remove it in the file\n"));
   EXPECT_THAT(OverrideText("schedule.cosine="),
               HasSubstr("remove it in the file, or write {} for a mapping without fields\n"));

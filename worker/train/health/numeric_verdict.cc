@@ -13,11 +13,8 @@ std::string SmallerUpdates(const RunFacts& facts) {
   return absl::StrCat("lower the learning rate or ", facts.clips ? "" : "set ", "train.clip_grad_norm");
 }
 
-// Whether a wider format may keep the numbers finite.
-bool MayNeedWider(const RunFacts& facts) { return facts.has_narrow_range && !facts.overflows_widest; }
-
-// Text that suggests a wider format. Empty if that does not help.
-std::string OrWider(const RunFacts& facts) { return MayNeedWider(facts) ? absl::StrCat(", or ", kWider) : ""; }
+// Text that suggests a wider format. Empty if the run's formats already have the range of fp32.
+std::string OrWider(const RunFacts& facts) { return facts.has_narrow_range ? absl::StrCat(", or ", kWider) : ""; }
 
 Verdict NoLabelCounts() {
   return {v1::Reason::DATA_ERROR,
@@ -27,13 +24,15 @@ Verdict NoLabelCounts() {
 
 // Advice for finite inputs that the forward pass makes non-finite.
 std::string LookAtForwardPass(const RunFacts& facts) {
-  return MayNeedWider(facts)
-             ? absl::StrCat(
-                   "a number in the forward pass is too large for its format (the largest number of float16 is "
-                   "65504): ",
-                   kWider, ", or scale the inputs closer to 1")
-             : "the forward pass overflows or divides by zero: scale the inputs closer to 1, and look at the model's "
-               "divisions, roots, logarithms and exponentials";
+  if (facts.has_narrow_range && !facts.fault_is_wide) {
+    return absl::StrCat(
+        "a number in the forward pass is too large for its format (the largest number of float16 is 65504): ", kWider,
+        ", or scale the inputs closer to 1");
+  }
+  return absl::StrCat(
+      "the forward pass overflows or divides by zero: scale the inputs closer to 1, and look at the model's divisions, "
+      "roots, logarithms and exponentials",
+      facts.has_narrow_range ? absl::StrCat("; if float16 has rounded their inputs to 0, ", kWider) : "");
 }
 
 Verdict JudgeLoss(const RunFacts& facts) {

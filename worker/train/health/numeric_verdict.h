@@ -27,9 +27,9 @@ struct RunFacts {
   float loss_scale = 1;           // Loss scale of the last step.
   bool at_floor = false;          // The dynamic scale can't fall any further.
   bool has_narrow_range = false;  // Something is computed in fp16 or FP8, which overflow where fp32 does not.
-  // The first number of the forward pass that is not finite was computed in a format with the range of fp32, so that a
-  // wider format does not help.
-  bool overflows_widest = false;
+  // The first number of the forward pass that is not finite was computed in a format with the range of fp32. A narrower
+  // format may still be the cause, if it has rounded an input of this computation to 0.
+  bool fault_is_wide = false;
   bool was_updated = false;    // An earlier step updated the parameters, so the learning rate matters.
   bool clips = false;          // train.clip_grad_norm is set.
   bool loss_is_finite = true;  // Whether the loss of the last step is finite.

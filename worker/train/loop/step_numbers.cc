@@ -32,7 +32,7 @@ bool IgnoresAllLabels(const AttemptPlan& plan, const data::Sampler::Cursor& plac
 }
 
 // Whether the fault is a number that is not finite although its format has the range of fp32.
-bool IsOfWidestRange(const std::optional<amp::ActivationFault>& fault) {
+bool IsWide(const std::optional<amp::ActivationFault>& fault) {
   return fault.has_value() && fault->kind == amp::ActivationFault::Kind::kNotFinite &&
          (fault->dtype == "float32" || fault->dtype == "bfloat16" || fault->dtype == "float64");
 }
@@ -43,7 +43,7 @@ RunFacts StepFacts(const TrainingRun& run, const amp::StepResult& result, const 
   facts.at_floor = result.scale_change == amp::ScaleChange::kAtFloor;
   facts.was_updated = run.engine().applied_steps() > (result.skipped ? 0 : 1);  // Whether an update preceded this step.
   facts.loss_is_finite = std::isfinite(result.loss);
-  facts.overflows_widest = !facts.loss_is_finite && IsOfWidestRange(run.reports().activation_fault());
+  facts.fault_is_wide = !facts.loss_is_finite && IsWide(run.reports().activation_fault());
   facts.ignores_all_labels = !facts.loss_is_finite && IgnoresAllLabels(run.plan(), place);
   facts.module = result.overflow_module;
   return facts;

@@ -34,6 +34,7 @@ void StepReports::Restore(const Reported& reported) {
   const bool uneven = reported_.uneven || reported.uneven;
   reported_ = reported;
   reported_.uneven = uneven;
+  activation_fault_.reset();
 }
 
 absl::Status StepReports::ReportGradients(int64_t step, const amp::StepResult& result,
@@ -141,7 +142,11 @@ absl::Status StepReports::ReportUnderflow(int64_t step, const amp::StepResult& r
 absl::Status StepReports::ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault) {
   std::optional<amp::ActivationFault> found = result.activation_fault;
   if (!result.sampled_activations) {
-    if (std::isfinite(result.loss) || reported_.activations) {
+    if (std::isfinite(result.loss)) {
+      activation_fault_.reset();
+      return absl::OkStatus();
+    }
+    if (reported_.activations) {
       return absl::OkStatus();
     }
     found = find_fault();

@@ -56,7 +56,8 @@ class StepReports {
   // Reports a fault of the step's forward pass. If the pass was not sampled and the loss is not finite, finds the fault
   // with `find_fault`.
   absl::Status ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault);
-  // The fault of the forward pass that was found last. Empty if there was none, or if a later sampled pass had none.
+  // The fault of the last step's forward pass. If the loss of several steps in a row is not finite, it is the fault of
+  // the first of them. Empty if none was found or looked for.
   const std::optional<amp::ActivationFault>& activation_fault() const { return activation_fault_; }
   // Reports gradients and FP8 operands that underflow, and layers that the canary demoted. `policy`: the policy that
   // the step used.

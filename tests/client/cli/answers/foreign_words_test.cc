@@ -324,9 +324,9 @@ TEST_F(ForeignWordsTest, TheAnswerHasTheUsersOwnJobOrFile) {
        "error: ampctl job update has no option '--set'\n  after a job is submitted, only its priority can be changed; "
        "to run it with other fields: ampctl job submit -f FILE --set PATH=VALUE\n  try: ampctl job update --help\n"},
       {"job scale x --replicas 2",
-       "error: ampctl job scale has no option '--replicas'\n  ampctl job scale sets the loss scale of a job, which "
-       "runs "
-       "on one device; for more jobs: ampctl job clone x\n  try: ampctl job scale --help\n"},
+       "error: ampctl job scale has no option '--replicas'\n  ampctl job scale sets the loss scale of a job, not its "
+       "number of devices: every job runs on one device. To run a job once more: ampctl job clone x\n  try: ampctl job "
+       "scale --help\n"},
       {"dev --listen 127.0.0.1:0",
        "error: ampctl dev has no option '--listen'\n  the server of ampctl dev listens on this machine only; to choose "
        "its port: ampctl dev --port N (0: a free one)\n  try: ampctl dev --help\n"},

@@ -34,7 +34,7 @@ std::vector<RunFacts> AllFacts() {
                      .loss_scale = scaling != Scaling::kOff && (bits & 1) != 0 ? 65536.0F : 1.0F,
                      .at_floor = scaling == Scaling::kDynamic && (bits & 2) != 0,
                      .has_narrow_range = (bits & 4) != 0,
-                     .overflows_widest = (bits & 128) != 0,
+                     .fault_is_wide = (bits & 128) != 0,
                      .was_updated = (bits & 8) != 0,
                      .clips = (bits & 16) != 0,
                      .loss_is_finite = (bits & 32) == 0,
@@ -47,8 +47,8 @@ std::vector<RunFacts> AllFacts() {
 
 std::string Text(Symptom symptom, const RunFacts& facts) {
   return absl::StrCat("symptom ", static_cast<int>(symptom), " scaling ", static_cast<int>(facts.scaling), " at ",
-                      facts.loss_scale, " floor ", facts.at_floor, " narrow ", facts.has_narrow_range, " widest ",
-                      facts.overflows_widest, " updated ", facts.was_updated, " clips ", facts.clips, " finite ",
+                      facts.loss_scale, " floor ", facts.at_floor, " narrow ", facts.has_narrow_range, " wide ",
+                      facts.fault_is_wide, " updated ", facts.was_updated, " clips ", facts.clips, " finite ",
                       facts.loss_is_finite, " ignores ", facts.ignores_all_labels, ": ",
                       JudgeNumbers(symptom, facts).advice);
 }
@@ -68,9 +68,11 @@ TEST(JudgeNumbers, NothingIsBlamedThatTheRunDoesNotHave) {
       if (!facts.was_updated && !NeedsUpdate(symptom)) {
         EXPECT_THAT(advice, Not(HasSubstr("learning rate"))) << text;
       }
-      const bool is_of_gradients = symptom == Symptom::kGradients || symptom == Symptom::kNothingApplied;
-      if (!facts.has_narrow_range || (facts.overflows_widest && !is_of_gradients)) {
-        EXPECT_THAT(advice, Not(AnyOf(HasSubstr("bf16 or fp32"), HasSubstr("65504")))) << text;
+      if (!facts.has_narrow_range) {
+        EXPECT_THAT(advice, Not(HasSubstr("bf16 or fp32"))) << text;
+      }
+      if (!facts.has_narrow_range || facts.fault_is_wide) {
+        EXPECT_THAT(advice, Not(HasSubstr("65504"))) << text;
       }
       if (facts.clips) {
         EXPECT_THAT(advice, Not(HasSubstr("set train.clip_grad_norm"))) << text;
@@ -100,7 +102,7 @@ TEST(JudgeNumbers, TheReasonIsThatOfTheSymptomAndTheFacts) {
   RunFacts nan_loss = fresh_fp16;
   nan_loss.loss_is_finite = false;
   RunFacts nan_in_fp32 = nan_loss;
-  nan_in_fp32.overflows_widest = true;
+  nan_in_fp32.fault_is_wide = true;
   const struct {
     Symptom symptom;
     RunFacts facts;
@@ -112,7 +114,8 @@ TEST(JudgeNumbers, TheReasonIsThatOfTheSymptomAndTheFacts) {
       {Symptom::kLoss, fresh, v1::Reason::NONFINITE_LOSS,
        "weights and data are finite, and no step has changed the weights yet"},
       {Symptom::kLoss, fresh_fp16, v1::Reason::NONFINITE_LOSS, "the largest number of float16 is 65504"},
-      {Symptom::kLoss, nan_in_fp32, v1::Reason::NONFINITE_LOSS, "look at the model's divisions, roots, logarithms"},
+      {Symptom::kLoss, nan_in_fp32, v1::Reason::NONFINITE_LOSS,
+       "logarithms and exponentials; if float16 has rounded their inputs to 0, use a preset of bf16 or fp32"},
       {Symptom::kLoss, ignores, v1::Reason::DATA_ERROR, "ignores every label"},
       {Symptom::kGradients, fresh, v1::Reason::NONFINITE_GRADIENTS, "look for roots, vector norms and divisions"},
       {Symptom::kGradients, unscaled_fp16, v1::Reason::NONFINITE_GRADIENTS, "use a preset of bf16 or fp32"},
