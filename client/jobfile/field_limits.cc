@@ -17,4 +17,11 @@ bool ZeroMeansAtTheEnd(const google::protobuf::FieldDescriptor& field) {
   return field.name() == "every_steps" && limits != nullptr && std::string_view(limits->limits).starts_with("0 ");
 }
 
+std::string HowToHaveNone(const google::protobuf::FieldDescriptor& field) {
+  const std::string type(field.containing_type()->name());
+  return type == "EvalSpec"     ? "; to train without evaluations, leave out data.eval"
+         : type == "SampleSpec" ? "; to train without samples, leave out sample"
+                                : "";
+}
+
 }  // namespace ampd::client

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <span>
+#include <string>
 
 // The limits that the server sets for the values of a job file's fields, and the defaults. A test generates the table
 // (field_limits_table.cc) and the page docs/job-file.md together, by trying which values the server accepts.
@@ -25,5 +26,9 @@ const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field);
 // Whether the field is the number of steps after which something happens again and again, and 0 means that it happens
 // only at the end: eval.every_steps, but not schedule.step.every_steps.
 bool ZeroMeansAtTheEnd(const google::protobuf::FieldDescriptor& field);
+
+// Returns the end of a sentence with what to do so that it does not happen at the end either: "; to train without
+// evaluations, leave out data.eval". Empty if it always happens. REQUIRES: ZeroMeansAtTheEnd(field).
+std::string HowToHaveNone(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace ampd::client

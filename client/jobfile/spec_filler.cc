@@ -170,7 +170,7 @@ class SpecFiller {
   static std::string InPlaceOfRemoval(const FieldPath& path, const Descriptor& type, bool is_empty_text) {
     if (const FieldDescriptor* const period = FindField(type, "every_steps");
         period != nullptr && ZeroMeansAtTheEnd(*period)) {
-      return absl::StrCat("set ", path.shown, ".every_steps=0, which means only at the end, or remove it in the file");
+      return absl::StrCat("set ", path.shown, ".every_steps=0, which means only at the end", HowToHaveNone(*period));
     }
     const bool may_be_empty = is_empty_text && !MeantBySwitch(type).empty();
     return absl::StrCat("remove it in the file", may_be_empty ? ", or write {} for a mapping without fields" : "");

@@ -133,8 +133,9 @@ std::optional<ScalarRefusal> ParseWhole(const std::string& text, const FieldDesc
     const bool is_period = field.name() == "every_steps";
     if (ZeroMeansAtTheEnd(field) &&
         (MeansNo(text) || absl::EqualsIgnoreCase(text, "never") || absl::EqualsIgnoreCase(text, "none"))) {
-      absl::StrAppend(&refusal.message, "; 0 means only at the end");
-      refusal.nearest = "0";
+      const std::string none = HowToHaveNone(field);
+      absl::StrAppend(&refusal.message, "; 0 means only at the end", none);
+      refusal.nearest = none.empty() ? "0" : "";
     } else if (refusal.nearest.empty() && is_period && !text.empty() && absl::ascii_isalpha(text.back())) {
       absl::StrAppend(&refusal.message, "; it counts steps, not time or epochs");
     } else if (refusal.nearest.empty() && !IsByteCount(field) && text.find_first_of(" ,;=#$") == std::string::npos) {

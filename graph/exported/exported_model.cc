@@ -160,11 +160,9 @@ absl::Status CheckInputs(const ExportedProgram& program, const std::map<std::str
     if (tensor == program.graph.tensors.end() || !tensors.insert(input.tensor).second) {
       return BadExport(absl::StrCat("the input ", input.tensor, " has no type, or is there twice"));
     }
-    if (input.kind == ExportedInput::Kind::kUser) {
-      continue;
-    }
+    const bool is_state = input.kind != ExportedInput::Kind::kUser;
     const auto stored = state.find(input.name);
-    if (stored == state.end() || !HasShape(stored->second, tensor->second)) {
+    if (is_state && (stored == state.end() || !HasShape(stored->second, tensor->second))) {
       return BadExport(
           absl::StrCat("the tensor ", input.name, " is ",
                        stored == state.end() ? "missing" : "of another shape or dtype than its program says"));

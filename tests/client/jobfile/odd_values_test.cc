@@ -166,8 +166,11 @@ TEST(OddValues, AWordInPlaceOfANumber_IsAnsweredWithTheLimits) {
   EXPECT_THAT(OverrideText("priority=high"),
               HasSubstr("must be a whole number, not 'high'; allowed is -1000 to 1000\n"));
   EXPECT_THAT(OverrideText("checkpoint.keep=all"), HasSubstr("not 'all'; allowed is 1 to 1000\n"));
-  EXPECT_THAT(OverrideText("eval.every_steps=never"),
-              HasSubstr("not 'never'; 0 means only at the end\n  did you mean '0'?"));
+  EXPECT_THAT(
+      OverrideText("eval.every_steps=never"),
+      HasSubstr("not 'never'; 0 means only at the end; to train without evaluations, leave out data.eval\n  try"));
+  EXPECT_THAT(OverrideText("sample.every_steps=never"), HasSubstr("to train without samples, leave out sample\n"));
+  EXPECT_THAT(OverrideText("checkpoint.every_steps=never"), HasSubstr("only at the end\n  did you mean '0'?"));
   EXPECT_THAT(OverrideText("schedule.step.every_steps=never"), Not(HasSubstr("0 means")));
   EXPECT_THAT(OverrideText("priority=1 train.seed=2"), Not(HasSubstr("allowed is")));
 }
@@ -477,7 +480,7 @@ TEST(OddOverrides, AWordForNoValue_DoesNotRemoveAField) {
   }
   EXPECT_THAT(OverrideText("eval=~"),
               HasSubstr("is a mapping of fields, which --set cannot remove; set eval.every_steps=0, which means "
-                        "only at the end, or remove it in the file\n"));
+                        "only at the end; to train without evaluations, leave out data.eval\n"));
   EXPECT_THAT(OverrideText("schedule=null"), HasSubstr("which --set cannot remove; remove it in the file\n"));
   EXPECT_THAT(OverrideText("schedule.cosine="),
               HasSubstr("remove it in the file, or write {} for a mapping without fields\n"));
