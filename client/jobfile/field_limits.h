@@ -27,8 +27,9 @@ const FieldLimits* LimitsOf(const google::protobuf::FieldDescriptor& field);
 // only at the end: eval.every_steps, but not schedule.step.every_steps.
 bool ZeroMeansAtTheEnd(const google::protobuf::FieldDescriptor& field);
 
-// Returns the end of a sentence with what to do so that it does not happen at the end either: "; to train without
-// evaluations, leave out data.eval". Empty if it always happens. REQUIRES: ZeroMeansAtTheEnd(field).
+// A job with 0 in this field still evaluates or samples once, at the end. Returns what to write to prevent that too, as
+// the end of a sentence: "; to train without evaluations, leave out data.eval". Empty if nothing prevents it, as for
+// checkpoints. REQUIRES: ZeroMeansAtTheEnd(field).
 std::string HowToHaveNone(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace ampd::client

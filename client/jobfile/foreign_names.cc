@@ -289,8 +289,8 @@ std::string ChoiceNamed(const std::string& path, const std::string& value) {
   return choice != nullptr && choice->real_containing_oneof() != nullptr ? absl::StrCat("{", name, ": {}}") : "";
 }
 
-// Returns the value of the field at `path`, a size or a duration, that another program's value means: "16GB" for "16G",
-// "2h" for "02:00:00". Empty if the value is a plain number, whose unit is not known, or has no known meaning.
+// Converts a size or a duration, as another program writes it, to the form of the field at `path`: "16G" to "16GB",
+// "02:00:00" to "2h". Empty if the value is a plain number, whose unit is not known, or cannot be converted.
 std::string WithUnit(std::string_view path, const std::string& value) {
   double number = 0;
   if (value.empty() || absl::SimpleAtod(value, &number)) {

@@ -72,7 +72,7 @@ std::string WithWrittenValue(const std::string& description, const std::string& 
 
 bool IsOfPath(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
-// Whether the text has the path, followed by a character that `may_follow` accepts. The end of the text is a '\0'.
+// Whether the path stands in the text, and `may_follow` accepts the character after it, or '\0' at the text's end.
 bool HasPath(const std::string& text, const std::string& path, absl::FunctionRef<bool(char)> may_follow) {
   for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
     const size_t end = at + path.size();

@@ -216,8 +216,8 @@ class Run {
     return blocks_.Allocate(HeldBlocks::kWorkspace, ops_.Bytes(use));
   }
 
-  // Adds a gradient to the sum of a value's gradients, like autograd: in place in one of the two tensors, if nothing
-  // else holds that one, otherwise in a new tensor.
+  // Adds a gradient to the sum of a value's gradients, as autograd does. The new sum replaces the old sum or the
+  // gradient if nothing else holds that tensor. If both are held elsewhere, the new sum is a new tensor.
   void AddGradient(ValueState& value, int gradient) {
     if (!value.gradient.has_value()) {
       value.gradient = gradient;

@@ -58,8 +58,8 @@ class Echo final : public grpc::ServerBidiReactor<StringValue, StringValue> {
   int num_reactions_ = 0;
 };
 
-// A server with one method on a free loopback port, and a channel to it. The method is registered as generated code of
-// protoc registers methods. So gRPC's template of the handler is compiled in this file, as for our services.
+// A server with one method on a free loopback port, and a channel to it. The method is registered in the same
+// way as those of our services, so gRPC's handler template is compiled in this file.
 class EchoServer final : public grpc::Service {
  public:
   // `on_read` is called in the server for each message. If `holds` is true, a call ends only when it is cancelled.
