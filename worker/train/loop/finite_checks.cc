@@ -88,6 +88,11 @@ absl::Status FiniteChecks::CheckEvaluation(const v1::EvalPoint& point, bool igno
   return is_last && !run_.recovery().only_warns() ? AttemptError(verdict.reason, message) : absl::OkStatus();
 }
 
+void FiniteChecks::Forget() {
+  reported_tensor_.clear();
+  evaluation_reported_ = false;
+}
+
 bool FiniteChecks::IsGood() const {
   if (!run_.recovery().may_roll_back()) {
     return true;

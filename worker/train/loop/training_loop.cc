@@ -219,6 +219,7 @@ absl::Status TrainingLoop::React(const Decision& decision) {
   if (decision.action == Decision::Action::kRollBack) {
     rolled_back_ = true;
     evaluations_.Forget();
+    finite_checks_.Forget();
   }
   return absl::OkStatus();
 }

@@ -638,6 +638,46 @@ TEST_F(DivergenceTest, RunningStatisticsThatAreNotFinite_EndTheAttemptBeforeAChe
   EXPECT_THAT(agent->checkpoints, IsEmpty());
 }
 
+TEST_F(DivergenceTest, RunningStatisticsThatAreNotFiniteAfterEachRollBack_EndTheAttemptAtTheFourthTime) {
+  for (const auto on_divergence : {v1::JobSpec::ROLL_BACK, v1::JobSpec::ROLL_BACK_AND_RAISE_PRECISION}) {
+    StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
+    start.mutable_key()->set_job_id(absl::StrCat("j-back-", static_cast<int>(on_divergence)));
+    start.mutable_spec()->set_on_divergence(on_divergence);
+    const auto agent = RunToOutcome(start);
+    EXPECT_EQ(agent->outcome->kind(), Outcome::FAILED);
+    EXPECT_EQ(agent->outcome->reason(), v1::Reason::NONFINITE_STATE) << agent->outcome->ShortDebugString();
+    EXPECT_THAT(agent->outcome->message(), HasSubstr("running statistic bn1.running_var"));
+    EXPECT_THAT(agent->outcome->message(), HasSubstr("already rolled back 3 times"));
+    EXPECT_THAT(EventsOf(*agent, Event::ROLLED_BACK), SizeIs(3));
+    EXPECT_THAT(StepsOf(EventsOf(*agent, Event::DIVERGENCE)), ElementsAre(1, 1, 1, 1));
+    EXPECT_THAT(agent->checkpoints, IsEmpty());
+  }
+}
+
+// Every evaluation loss is not finite, because the evaluation data are too large for fp16. A bright sample in the sixth
+// batch makes the run roll back from step 6 to step 4, so the evaluation of step 5 is made twice.
+TEST_F(DivergenceTest, AnEvaluationLossThatIsNotFiniteAgainAfterARollBack_IsReportedAgain) {
+  StartAttempt start = Mlp("fp16", 6);
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
+  v1::DataSpec& data = *start.mutable_spec()->mutable_data();
+  Synthesise(*data.mutable_eval()->mutable_synthetic(), {12}, 20);
+  data.mutable_eval()->mutable_synthetic()->set_noise(1e6);
+  start.mutable_spec()->mutable_precision()->mutable_loss_scale()->mutable_off();
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+  start.mutable_spec()->mutable_checkpoint()->set_every_steps(4);
+  start.mutable_spec()->mutable_eval()->set_every_steps(5);
+  start.mutable_spec()->set_on_divergence(v1::JobSpec::ROLL_BACK);
+  const auto agent = RunToOutcome(start);
+  EXPECT_THAT(StepsOf(EventsOf(*agent, Event::ROLLED_BACK)), ElementsAre(4));
+  std::vector<int64_t> steps;
+  for (const Event& warning : EventsOf(*agent, Event::WARNING)) {
+    if (warning.attributes().count("rule") > 0 && warning.attributes().at("rule") == "eval_loss_not_finite") {
+      steps.push_back(warning.step());
+    }
+  }
+  EXPECT_THAT(steps, ElementsAre(5, 5, 6)) << "the last evaluation is always reported";
+}
+
 TEST_F(DivergenceTest, RunningStatisticsThatAreOnlyToBeReported_AreAnEventAndAWarningOfEveryAttempt) {
   StartAttempt start = WithOverflowingStatistics(Mlp("fp32", 2));
   start.mutable_spec()->set_on_divergence(v1::JobSpec::WARN);
