@@ -34,6 +34,14 @@ int64_t IgnoredBy(const Node& node) {
   return number == nullptr ? kDefault : *number;
 }
 
+// Whether a cross entropy returns the mean over the labels. That is the op's default.
+bool IsMean(const Node& node) {
+  constexpr int64_t kMean = 1;
+  const Operand* const given = node.Find("reduction");
+  const auto* const number = given == nullptr ? nullptr : std::get_if<int64_t>(given);
+  return number == nullptr || *number == kMean;
+}
+
 // Size of dimension `dim` of a tensor, counted from the end if negative; nothing if it depends on the batch.
 std::optional<int64_t> ExtentOf(const Graph& model, std::optional<ValueId> tensor, int64_t dim) {
   if (!tensor.has_value()) {
@@ -106,7 +114,7 @@ std::optional<int64_t> IgnoredLabelOf(const Graph& model) {
   for (const Node& node : model.nodes()) {
     const std::vector<ValueId> uses = node.Uses();
     if (const auto target = node.ValueOf("target");
-        IsCrossEntropy(node) && target.has_value() && made_of_labels.contains(*target)) {
+        IsCrossEntropy(node) && IsMean(node) && target.has_value() && made_of_labels.contains(*target)) {
       return IgnoredBy(node);
     }
     if (std::any_of(uses.begin(), uses.end(), [&](ValueId use) { return made_of_labels.contains(use); })) {

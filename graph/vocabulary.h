@@ -23,8 +23,9 @@ std::optional<NumberRange> NumbersOf(const Graph& model, std::string_view input)
 // The number of integers in the range that NumbersOf returns (num_numbers), without the ignored value.
 std::optional<int64_t> VocabularyOf(const Graph& model, std::string_view input);
 
-// The label that a model's own loss leaves out of its mean: the ignored label of a cross entropy whose target is made
-// from the input "labels", in whole or in part. Nothing if there is none.
+// The label that a model's own loss leaves out of its mean: the ignored label of a cross entropy that is a mean and
+// whose target is made from the input "labels", in whole or in part. Nothing if there is none. A cross entropy that is
+// a sum or a list of losses does not count: if it ignores every label, its result is 0, and not NaN.
 std::optional<int64_t> IgnoredLabelOf(const Graph& model);
 
 }  // namespace ampd::graph

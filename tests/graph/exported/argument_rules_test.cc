@@ -214,5 +214,24 @@ TEST(NumbersOf, ATargetOfACrossEntropyIsAClassOrTheIgnoredOne) {
   EXPECT_FALSE(NumbersOf(graph, "x").has_value());
 }
 
+TEST(IgnoredLabelOf, ACrossEntropyThatIsNoMeanHasNone) {
+  constexpr int64_t kNone = 0;
+  constexpr int64_t kMean = 1;
+  constexpr int64_t kSum = 2;
+  for (const int64_t reduction : {kNone, kMean, kSum}) {
+    Graph graph("own");
+    const ValueId scores = graph.AddInput("x", {Dtype::kFloat32, {Dim::Batch(), 7}});
+    const ValueId labels = graph.AddInput("labels", {Dtype::kInt64, {Dim::Batch()}});
+    const ValueId loss = graph.AddNode({.op = "aten.cross_entropy_loss.default",
+                                        .arguments = {{"self", scores}, {"target", labels}, {"reduction", reduction}},
+                                        .outputs = {},
+                                        .module_path = ""},
+                                       "loss", {Dtype::kFloat32, {}});
+    graph.AddOutput("loss", loss);
+    EXPECT_EQ(IgnoredLabelOf(graph).has_value(), reduction == kMean) << reduction;
+    EXPECT_EQ(NumbersOf(graph, "labels")->ignored, -100) << "labels may still have this value";
+  }
+}
+
 }  // namespace
 }  // namespace ampd::graph

@@ -43,13 +43,16 @@ absl::Status Evaluations::EvaluateUnlessCurrent() {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(plan.eval_batch_size, plan.eval->size() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
     const amp::Batch batch = MicroBatchesOf(plan.eval->Get(indices), 1).front();
-    ignores_all_labels_ = ignores_all_labels_ || AreAllIgnored(batch.labels, plan.ignored_label);
+    // With a label count, a batch without labels adds nothing to the loss.
+    ignores_all_labels_ =
+        ignores_all_labels_ || (!plan.has_label_count && AreAllIgnored(batch.labels, plan.ignored_label));
     sums.Add(run_.engine().Evaluate(batch));
     first = begin == 0 ? batch : first;
     if (begin > 0 && why_uneven.empty() && !run_.reports().reported().uneven) {
       why_uneven = run_.uneven_batches().WhyUneven({first, batch});
     }
   }
+  ignores_all_labels_ = ignores_all_labels_ || sums.num_counted == 0;
   AMPD_RETURN_IF_ERROR(run_.reports().ReportUneven(run_.step(), why_uneven, "an evaluation's batches"));
   last_ = EvalPointOf(graph::HeadOf(plan.model).value(), sums);
   last_->set_step(run_.step());

@@ -16,7 +16,8 @@ std::string DescribeWithRange(const amp::NonFinite& found);
 
 // Checks between steps whether the state and the evaluation losses of a run are finite. Repeated findings are reported
 // once: the same non-finite tensor is not reported again, and neither is a non-finite evaluation loss that directly
-// follows another one. A roll-back ends this: a finding after it is a new one. REQUIRES: no step is in flight. Single-threaded; owner: TrainingLoop.
+// follows another one. A roll-back ends this: a finding after it is a new one. REQUIRES: no step is in flight.
+// Single-threaded; owner: TrainingLoop.
 class FiniteChecks {
  public:
   // `run` outlives this object.
@@ -29,9 +30,9 @@ class FiniteChecks {
   // Checks the trained state. Returns what the run must do about a non-finite tensor. Returns kContinue if all
   // tensors are finite, or if the same tensor was found by the last check.
   Decision CheckState();
-  // Checks whether the loss of an evaluation of the current step is finite. `ignores_all_labels`: one of its batches
-  // has no label that the loss counts. `is_last`: training ends with this evaluation. Before the end, a non-finite loss
-  // is only reported, because evaluations do not affect training.
+  // Checks whether the loss of an evaluation of the current step is finite. `ignores_all_labels`: the loss, or
+  // that of one batch, is a mean over no labels. `is_last`: training ends with this evaluation. Before the end, a
+  // non-finite loss is only reported, because evaluations do not affect training.
   absl::Status CheckEvaluation(const v1::EvalPoint& point, bool ignores_all_labels, bool is_last);
   // Forgets what was reported. Call it after a roll-back. Without this call, CheckState would return kContinue if the
   // tensor that caused the roll-back is not finite again.

@@ -15,20 +15,14 @@ bool HasNarrowRange(const precision::ResolvedPolicy& policy) {
          !policy.fp8_layers.empty() || std::any_of(policy.module_rules.begin(), policy.module_rules.end(), is_fp16);
 }
 
-// Whether some micro-batch contains only labels that the loss ignores. `place`: the batch's position in the data.
+// Whether the step's loss is a mean over no labels. `place`: the batch's position in the data.
 bool IgnoresAllLabels(const AttemptPlan& plan, const data::Sampler::Cursor& place) {
   data::Sampler sampler(plan.sampler);
   if (!plan.ignored_label.has_value() || !sampler.Seek(place)) {
     return false;
   }
-  const at::Tensor labels = plan.train.Get(sampler.Next()).labels;
-  const int64_t size = labels.size(0) / plan.num_micro_batches;
-  for (int64_t i = 0; i < plan.num_micro_batches; ++i) {
-    if (AreAllIgnored(labels.narrow(0, i * size, size), plan.ignored_label)) {
-      return true;
-    }
-  }
-  return false;
+  return IsMeanOfNoLabels(plan.train.Get(sampler.Next()).labels, plan.num_micro_batches, plan.ignored_label,
+                          plan.has_label_count);
 }
 
 // Whether the fault is a number that is not finite although its format has the range of fp32.

@@ -13,7 +13,7 @@ namespace ampd::train {
 RunFacts FactsOf(const TrainingRun& run);
 
 // The numbers of the step that was just read, for the divergence monitor. `place`: the position of the step's batch in
-// the data. If the loss is not finite, loads the batch again to see whether all of its labels are ignored.
+// the data. If the loss is not finite, loads the batch again to see whether the loss is a mean over no labels.
 StepNumbers NumbersOf(const TrainingRun& run, const amp::StepResult& result, const data::Sampler::Cursor& place);
 
 }  // namespace ampd::train

@@ -287,6 +287,7 @@ absl::StatusOr<AttemptPlan> PlanAttempt(const internal::StartAttempt& start) {
     plan.engine.pixel_scales = plan.train.pixel_scales();
   }
   plan.ignored_label = graph::IgnoredLabelOf(plan.model);
+  plan.has_label_count = plan.model.FindOutput(graph::kLabelCount).has_value();
   plan.noise = {.shape = NoiseShapeOf(plan.model), .seed = spec.train().seed()};
   AMPD_RETURN_IF_ERROR(PlanSample(spec, plan));
   plan.plateau = PlateauOf(spec.schedule());

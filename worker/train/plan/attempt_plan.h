@@ -42,7 +42,8 @@ struct AttemptPlan {
   data::Sampler::Options sampler;
   data::Augmentation augmentation;  // Applies to training samples only.
   NoiseOptions noise;
-  std::optional<int64_t> ignored_label;  // Label that the model's own loss leaves out.
+  std::optional<int64_t> ignored_label;  // Label that the model's own loss leaves out of its mean.
+  bool has_label_count = false;          // The model outputs the number of labels of its own loss.
   std::optional<v1::SampleSpec> sample;  // What `engine.generator` draws.
   int64_t eval_batch_size = 0;           // Also the batch size of a job that predicts.
   int64_t num_micro_batches = 1;

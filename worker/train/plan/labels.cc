@@ -85,6 +85,20 @@ bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored) {
          labels.eq(*ignored).all().item<bool>();
 }
 
+bool IsMeanOfNoLabels(const at::Tensor& labels, int64_t num_micro_batches, std::optional<int64_t> ignored,
+                      bool has_label_count) {
+  if (!ignored.has_value() || has_label_count) {
+    return AreAllIgnored(labels, ignored);
+  }
+  const int64_t size = labels.size(0) / num_micro_batches;
+  for (int64_t i = 0; i < num_micro_batches; ++i) {
+    if (AreAllIgnored(labels.narrow(0, i * size, size), ignored)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model) {
   if (!graph::HeadOf(model).has_value()) {
     return absl::OkStatus();

@@ -29,6 +29,14 @@ absl::StatusOr<Labels> LabelsTakenBy(const graph::Graph& model);
 // are not integers.
 bool AreAllIgnored(const at::Tensor& labels, std::optional<int64_t> ignored);
 
+// Whether the loss of a batch is NaN because it is a mean over no labels. Without a label count, the loss of each
+// micro-batch is computed, so one micro-batch whose labels are all ignored is enough. With a label count
+// (graph::kLabelCount), micro-batches without labels do not count towards the loss, so all labels of the batch must be
+// ignored. `labels`: those of the batch, whose samples are divided evenly among `num_micro_batches`. `ignored`: as in
+// AreAllIgnored.
+bool IsMeanOfNoLabels(const at::Tensor& labels, int64_t num_micro_batches, std::optional<int64_t> ignored,
+                      bool has_label_count);
+
 // Checks that the data's labels are what the model takes. OK if the model takes no labels or the data has no samples.
 absl::Status CheckLabels(const data::Dataset& data, const graph::Graph& model);
 
