@@ -29,6 +29,7 @@ constexpr char kLossSuffix[] = ".loss";
 constexpr char kUnderflowReported[] = "told_underflow";
 constexpr char kFp8UnderflowReported[] = "told_fp8_underflow";
 constexpr char kActivationsReported[] = "told_activations";
+constexpr char kNotFiniteReported[] = "told_not_finite";
 constexpr char kUnevenReported[] = "told_uneven";
 constexpr char kEvaluationPending[] = "owes_evaluation";
 constexpr char kSamplePending[] = "owes_sample";
@@ -254,6 +255,9 @@ std::map<std::string, std::string> ScalarsOf(const TrainingState& state) {
   if (state.activations_reported) {
     scalars[kActivationsReported] = "1";
   }
+  if (state.not_finite_reported) {
+    scalars[kNotFiniteReported] = "1";
+  }
   if (state.uneven_reported) {
     scalars[kUnevenReported] = "1";
   }
@@ -321,7 +325,10 @@ absl::StatusOr<TrainingState> StateOf(LoadedCheckpoint& checkpoint) {
     state.underflow_reported = reported != 0;
   }
   state.fp8_underflow_reported = checkpoint.state.contains(kFp8UnderflowReported);
+  // In checkpoints of earlier versions, kActivationsReported stands for faults of every kind. A run that resumes from
+  // such a checkpoint may report the same non-finite number again, which does no harm.
   state.activations_reported = checkpoint.state.contains(kActivationsReported);
+  state.not_finite_reported = checkpoint.state.contains(kNotFiniteReported);
   state.uneven_reported = checkpoint.state.contains(kUnevenReported);
   if (checkpoint.state.contains("scaler.applied_order")) {
     AMPD_RETURN_IF_ERROR(Take(checkpoint, "scaler.applied_order", state.applied_order));

@@ -28,9 +28,10 @@ struct TrainingState {
   int num_replays = 0;  // Replays of the next step's batch, including the one in that step.
   bool underflow_reported = false;
   bool fp8_underflow_reported = false;
-  bool activations_reported = false;
-  bool uneven_reported = false;  // It was reported that batches may count different numbers of labels.
-  uint64_t applied_order = 0;    // Number of the last live change of the loss scale.
+  bool activations_reported = false;  // A fault of the forward pass that leaves the loss finite.
+  bool not_finite_reported = false;   // A fault of the forward pass that makes the loss infinite or NaN.
+  bool uneven_reported = false;       // It was reported that batches may count different numbers of labels.
+  uint64_t applied_order = 0;         // Number of the last live change of the loss scale.
   MonitorState monitor;
   RecoveryState recovery;
   amp::PlateauState plateau;

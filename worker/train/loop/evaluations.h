@@ -44,7 +44,7 @@ class Evaluations {
   TrainingRun& run_;
   FiniteChecks& checks_;
   std::optional<v1::EvalPoint> last_;
-  bool ignores_all_labels_ = false;  // The loss of the last evaluation, or of one of its batches, is a mean of no labels.
+  bool ignores_all_labels_ = false;  // The loss of the last evaluation, or of one of its batches, is of no labels.
 };
 
 }  // namespace ampd::train

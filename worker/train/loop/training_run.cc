@@ -213,6 +213,7 @@ absl::Status TrainingRun::LoadState(TrainingState state) {
   reports_.Restore({.underflow = state.underflow_reported,
                     .fp8_underflow = state.fp8_underflow_reported,
                     .activations = state.activations_reported,
+                    .not_finite = state.not_finite_reported,
                     .uneven = state.uneven_reported});
   recovery_.Rewind(std::move(state.monitor), state.num_replays);
   return absl::OkStatus();
@@ -246,6 +247,7 @@ TrainingState TrainingRun::CaptureState(amp::EngineState reuse) const {
           .underflow_reported = reported.underflow,
           .fp8_underflow_reported = reported.fp8_underflow,
           .activations_reported = reported.activations,
+          .not_finite_reported = reported.not_finite,
           .uneven_reported = reported.uneven,
           .applied_order = progress_.applied_order,
           .monitor = recovery_.monitor(),

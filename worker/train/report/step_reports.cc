@@ -35,6 +35,7 @@ void StepReports::Restore(const Reported& reported) {
   reported_ = reported;
   reported_.uneven = uneven;
   activation_fault_.reset();
+  last_loss_was_finite_ = true;
 }
 
 absl::Status StepReports::ReportGradients(int64_t step, const amp::StepResult& result,
@@ -140,20 +141,28 @@ absl::Status StepReports::ReportUnderflow(int64_t step, const amp::StepResult& r
 }
 
 absl::Status StepReports::ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault) {
+  const bool is_finite = std::isfinite(result.loss);
+  const bool was_finite = std::exchange(last_loss_was_finite_, is_finite);
   std::optional<amp::ActivationFault> found = result.activation_fault;
   if (!result.sampled_activations) {
-    if (std::isfinite(result.loss)) {
+    if (is_finite) {
       activation_fault_.reset();
       return absl::OkStatus();
     }
-    if (reported_.activations) {
+    // At the first of several such losses, the fault is needed for the end reason, even if it was reported before.
+    if (!was_finite && reported_.not_finite) {
       return absl::OkStatus();
     }
     found = find_fault();
   }
   activation_fault_ = found;
-  if (!found.has_value() || std::exchange(reported_.activations, true)) {
-    reported_.activations = found.has_value();
+  if (!found.has_value()) {
+    reported_.activations = false;
+    reported_.not_finite = false;
+    return absl::OkStatus();
+  }
+  const bool is_not_finite = found->kind == amp::ActivationFault::Kind::kNotFinite;
+  if (std::exchange(is_not_finite ? reported_.not_finite : reported_.activations, true)) {
     return absl::OkStatus();
   }
   const v1::ActivationFault fault = ToProto(*found);

@@ -25,8 +25,10 @@ class StepReports {
   struct Reported {
     bool underflow = false;      // Underflow of gradients. Cleared by a sample without underflow.
     bool fp8_underflow = false;  // Underflow in FP8. Cleared when the canary finds no underflow.
-    bool activations = false;    // A fault in the forward pass. Cleared by a sampled pass without a fault.
-    bool uneven = false;         // Batches that may count different numbers of labels. Never cleared.
+    // Faults in the forward pass. Both are cleared by a sampled pass without a fault.
+    bool activations = false;  // A fault of the kind kVanished or kDividedOut.
+    bool not_finite = false;   // A fault of the kind kNotFinite.
+    bool uneven = false;       // Batches that may count different numbers of labels. Never cleared.
   };
   // Runs a step's forward pass again and returns its first fault.
   using FindFault = absl::FunctionRef<std::optional<amp::ActivationFault>()>;
@@ -54,7 +56,8 @@ class StepReports {
   // `batches` names the affected batches in the message.
   absl::Status ReportUneven(int64_t step, const std::string& why, const char* batches);
   // Reports a fault of the step's forward pass. If the pass was not sampled and the loss is not finite, finds the fault
-  // with `find_fault`.
+  // with `find_fault`. If several losses in a row are not finite, it looks for the fault at the first of them, and at
+  // the later ones only until a fault of the kind kNotFinite was reported.
   absl::Status ReportActivations(int64_t step, const amp::StepResult& result, FindFault find_fault);
   // The fault of the last step's forward pass. If the loss of several steps in a row is not finite, it is the fault of
   // the first of them. Empty if none was found or looked for.
@@ -75,6 +78,7 @@ class StepReports {
   TelemetryWriter& telemetry_;
   Reported reported_;
   std::optional<amp::ActivationFault> activation_fault_;
+  bool last_loss_was_finite_ = true;
   CanaryReport canary_;        // The findings about the current engine.
   std::string graph_failure_;  // The failure that was logged last.
 };

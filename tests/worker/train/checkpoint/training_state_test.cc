@@ -39,6 +39,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     state.underflow_reported = round % 2 == 1;
     state.fp8_underflow_reported = round % 3 == 1;
     state.activations_reported = round % 4 == 2;
+    state.not_finite_reported = round % 5 == 2;
     state.uneven_reported = round % 3 == 2;
     for (int i = count(); i > 0; --i) {
       state.monitor.losses.push_back(real());
@@ -88,6 +89,7 @@ TEST_F(TrainingStateTest, EveryScalarComesBackBitForBit) {
     EXPECT_EQ(back->underflow_reported, state.underflow_reported);
     EXPECT_EQ(back->fp8_underflow_reported, state.fp8_underflow_reported);
     EXPECT_EQ(back->activations_reported, state.activations_reported);
+    EXPECT_EQ(back->not_finite_reported, state.not_finite_reported);
     EXPECT_EQ(back->uneven_reported, state.uneven_reported);
     EXPECT_EQ(back->monitor, state.monitor);
     EXPECT_EQ(back->recovery, state.recovery);
@@ -112,6 +114,18 @@ TEST_F(TrainingStateTest, StepsThatPhasesAppliedComeBackByTheirNames) {
   LoadedCheckpoint broken = Saved(state);
   broken.state["phase.generator.applied_steps"] = "many";
   EXPECT_EQ(ReasonOf(StateOf(broken).status()), "CHECKPOINT_ERROR");
+}
+
+TEST_F(TrainingStateTest, OfBeforeFaultsHadTwoFlags_LetsANonFiniteNumberBeReported) {
+  TrainingState state{.step = 7};
+  state.activations_reported = true;
+  LoadedCheckpoint checkpoint = Saved(state);
+  EXPECT_EQ(checkpoint.state.at("told_activations"), "1") << "older versions read the same key";
+  EXPECT_FALSE(checkpoint.state.contains("told_not_finite"));
+  const auto back = StateOf(checkpoint);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(back->activations_reported);
+  EXPECT_FALSE(back->not_finite_reported);
 }
 
 TEST_F(TrainingStateTest, OfBeforeThereWasAMonitor_BeginsWithAFreshOne) {
