@@ -121,7 +121,8 @@ void DivergenceMonitor::CheckScale(const StepNumbers& numbers, std::vector<Findi
                                {{"rule", "scale_floor"}, {"scale", LossScaleText(numbers.loss_scale)}}));
   }
   state_.num_stuck = numbers.skipped && !numbers.scale_moved ? state_.num_stuck + 1 : 0;
-  const int bound = IsScaled(numbers) ? kMaxStuck + numbers.hysteresis : kMaxNotFinite;
+  // A user may set any hysteresis up to the largest int, so the sum needs 64 bits.
+  const int64_t bound = IsScaled(numbers) ? int64_t{kMaxStuck} + numbers.hysteresis : kMaxNotFinite;
   // If a non-finite loss causes the skipped steps, CheckFinite has already reported it.
   if (state_.num_stuck < bound || state_.not_finite_reported) {
     return;

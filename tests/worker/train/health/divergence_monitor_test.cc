@@ -218,6 +218,15 @@ TEST(DivergenceMonitor, AScaleThatOnlySkipsAndDoesNotMoveIsADivergence) {
               HasSubstr("the last 103 steps were all skipped, and the loss scale stayed at 64"));
 }
 
+TEST(DivergenceMonitor, TheLargestHysteresisIsNoStuckScale) {
+  WatchedRun run(/*hysteresis=*/std::numeric_limits<int>::max());
+  run.Apply(1);
+  for (int step = 0; step < 150; ++step) {
+    run.Skip(1, /*scale_moved=*/false);
+  }
+  EXPECT_THAT(run.found, IsEmpty());
+}
+
 TEST(DivergenceMonitor, WithoutScalingTwentySkippedStepsInARowAreADivergenceOfGradients) {
   WatchedRun run;
   for (int round = 0; round < 5; ++round) {
