@@ -153,12 +153,19 @@ void DivergenceMonitor::CheckSkips(const StepNumbers& numbers, std::vector<Findi
   }
 }
 
+// Whether the ratio of `loss` to the losses before it says how much it rose: none of them is negative, and the bound
+// below which losses are noise is above 0.
+bool DivergenceMonitor::HasRatios(float loss) const {
+  return loss >= 0 && kNoise * state_.first_level > 0 &&
+         std::all_of(state_.losses.begin(), state_.losses.end(), [](float earlier) { return earlier >= 0; });
+}
+
 void DivergenceMonitor::CheckSpike(const StepNumbers& numbers, std::vector<Finding>& findings) {
   if (state_.num_first < kNumFirst) {
     ++state_.num_first;
     state_.first_level = std::max(state_.first_level, numbers.loss);
   }
-  const bool can_judge = state_.losses.size() >= kMinMedian;
+  const bool can_judge = state_.losses.size() >= kMinMedian && HasRatios(numbers.loss);
   const float median = can_judge ? std::max(Median(state_.losses), kNoise * state_.first_level) : 0;
   const float largest = can_judge ? *std::max_element(state_.losses.begin(), state_.losses.end()) : 0;
   const bool spikes = can_judge && numbers.loss > kTooMuch * median && numbers.loss > largest;
@@ -209,8 +216,10 @@ void DivergenceMonitor::CheckRange(const StepNumbers& numbers, std::vector<Findi
     smallest = std::max(std::min(smallest, loss), kNoise * state_.first_level);
     worst = std::max(worst, loss / smallest);
   };
-  std::for_each(state_.losses.begin(), state_.losses.end(), take);
-  take(numbers.loss);  // This loss may be a spike, and spikes are not in `state_.losses`.
+  if (HasRatios(numbers.loss)) {
+    std::for_each(state_.losses.begin(), state_.losses.end(), take);
+    take(numbers.loss);  // This loss may be a spike, and spikes are not in `state_.losses`.
+  }
   if (MaySpeak(worst > kTooMuch, state_.range_quiet_steps)) {
     findings.push_back(Warning(
         v1::Event::WARNING, absl::StrCat("within the last ", kMaxLosses, " steps the loss rose by a factor of ", worst),

@@ -41,7 +41,7 @@ struct Finding {
 struct MonitorState {
   std::vector<float> losses;  // Finite losses of applied steps, oldest first, without spikes.
   std::vector<bool> skips;    // Whether each of the last steps was skipped, oldest first.
-  float first_level = 0;      // Largest of the first 20 losses: the loss of an untrained model.
+  float first_level = 0;      // Largest of the first 20 losses: the loss of an untrained model. 0 if none is above 0.
   int num_first = 0;          // Number of losses that `first_level` covers so far.
   int num_not_finite = 0;     // Steps in a row whose loss was not finite.
   int num_stuck = 0;          // Skipped steps in a row in which the loss scale, if any, did not change.
@@ -79,7 +79,11 @@ struct MonitorState {
 // it.
 //
 // The rules treat a loss below 1% of the largest of the first 20 losses as 1% of it, because a tenfold change below
-// that is only noise. Pure: no clock, no I/O. Thread-compatible.
+// that is only noise.
+//
+// loss_range, loss_spike and diverged compare losses by their ratio, which means nothing if a loss is negative. So they
+// find nothing at a step if its loss or one of the last 100 losses is negative, or if none of the first 20 losses was
+// above 0. Pure: no clock, no I/O. Thread-compatible.
 class DivergenceMonitor {
  public:
   // Judges a step and returns what was found. REQUIRES: called once a step, in order.
@@ -98,6 +102,7 @@ class DivergenceMonitor {
   void CheckFinite(const StepNumbers& numbers, std::vector<Finding>& findings);
   void CheckScale(const StepNumbers& numbers, std::vector<Finding>& findings);
   void CheckSkips(const StepNumbers& numbers, std::vector<Finding>& findings);
+  bool HasRatios(float loss) const;
   void CheckSpike(const StepNumbers& numbers, std::vector<Finding>& findings);
   void ForgetLosses();
   void CheckRange(const StepNumbers& numbers, std::vector<Finding>& findings);

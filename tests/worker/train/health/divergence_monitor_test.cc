@@ -12,6 +12,7 @@
 namespace ampd::train {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -177,6 +178,64 @@ TEST(DivergenceMonitor, ALongSpikeBelowTheFirstLossesIsNoDivergence) {
   run.Apply(7);
   EXPECT_TRUE(run.monitor.calm()) << "it is the level that the run has now: checkpoints are made again";
   EXPECT_THAT(run.found, ElementsAre("221:loss_spike", "221:loss_range"));
+}
+
+TEST(DivergenceMonitor, LossesThatRiseFromBelowZeroAreNoSpikes) {
+  for (const float first : {-100.0f, -1.0f, -1e-6f, 0.0f}) {
+    WatchedRun run;
+    for (int step = 0; step < 20; ++step) {
+      run.Apply(first);
+    }
+    for (int step = 0; step < 300; ++step) {
+      run.Apply(0.5f + 0.01f * static_cast<float>(step));
+      EXPECT_TRUE(run.monitor.calm());
+    }
+    EXPECT_THAT(run.found, IsEmpty()) << first;
+  }
+}
+
+TEST(DivergenceMonitor, LossesThatFallOrRiseThroughZeroAreNoWarning) {
+  for (const float slope : {-0.1f, 0.1f}) {
+    WatchedRun run;
+    for (int step = -200; step <= 200; ++step) {
+      run.Apply(slope * static_cast<float>(step));
+    }
+    EXPECT_THAT(run.found, IsEmpty()) << slope;
+  }
+}
+
+TEST(DivergenceMonitor, LossesThatGoBelowZeroAndComeBackAreNoWarning) {
+  WatchedRun run;
+  for (int step = 0; step < 600; ++step) {
+    run.Apply(2.3f * std::cos(0.05f * static_cast<float>(step)));
+  }
+  EXPECT_THAT(run.found, IsEmpty());
+}
+
+TEST(DivergenceMonitor, ConstantLossesAreNoWarning) {
+  for (const float loss : {-3.0f, 0.0f, 3.0f}) {
+    WatchedRun run;
+    for (int step = 0; step < 300; ++step) {
+      run.Apply(loss);
+    }
+    EXPECT_THAT(run.found, IsEmpty()) << loss;
+  }
+}
+
+TEST(DivergenceMonitor, AHundredLossesAfterTheLastNegativeOneSpikesAreFoundAgain) {
+  WatchedRun run;
+  run.ApplyHealthy(30);
+  run.Apply(-1);
+  for (int step = 0; step < 98; ++step) {
+    run.Apply(1);
+  }
+  run.Apply(50);  // The negative loss is still one of the last 100.
+  EXPECT_THAT(run.found, IsEmpty());
+  for (int step = 0; step < 100; ++step) {
+    run.Apply(1);
+  }
+  run.Apply(60);
+  EXPECT_THAT(run.found, Contains("231:loss_spike"));
 }
 
 TEST(DivergenceMonitor, ALossThatIsNotFiniteIsADivergenceAtOnceWithoutScaling) {
