@@ -79,7 +79,7 @@ v1::LossScale ToMessage(const LossScaleConfig& config) {
 absl::StatusOr<LossScaleConfig> LossScaleOf(const v1::LossScale& message) {
   v1::PrecisionPolicy policy;
   *policy.mutable_loss_scale() = message;
-  if (const auto violations = ValidatePolicy(policy); !violations.empty()) {
+  if (const auto violations = ValidateAdmittedPolicy(policy); !violations.empty()) {
     return InvalidFields(violations);
   }
   LossScaleConfig config;

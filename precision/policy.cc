@@ -303,7 +303,7 @@ OpList OpListOn(const Preset& preset, const v1::Device& device) {
 
 absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, const graph::Graph& graph,
                                              const v1::Device& device, OptimizerKind optimizer) {
-  if (const auto violations = ValidatePolicy(policy); !violations.empty()) {
+  if (const auto violations = ValidateAdmittedPolicy(policy); !violations.empty()) {
     return InvalidFields(violations);
   }
   CapabilityGap gap;

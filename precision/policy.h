@@ -106,10 +106,16 @@ struct ResolvedPolicy {
 std::vector<std::string> PresetNames();
 
 // Returns a violation for every value that is out of range; the fields' paths begin with "precision.". Empty if the
-// message is valid.
+// message is valid. Call it for a policy that a user gives.
 std::vector<FieldViolation> ValidatePolicy(const v1::PrecisionPolicy& policy);
 
-// Makes the table for a graph on a device. Returns INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that
+// Like ValidatePolicy, for the policy of a job that was admitted before. Leaves out the limits that apply only to what
+// a user gives, because an attempt may exceed them: the number of rules and the length of their globs (the trainer adds
+// rules when it raises the precision), and the smallest loss scale (earlier versions had no such limit).
+std::vector<FieldViolation> ValidateAdmittedPolicy(const v1::PrecisionPolicy& policy);
+
+// Makes the table for a graph on a device. REQUIRES: if a user gave the policy, ValidatePolicy found nothing. Returns
+// INVALID_ARGUMENT with violations, UNIMPLEMENTED naming a field that
 // is known but not supported, or the FAILED_PRECONDITION of CheckCapability if the device lacks a format.
 absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, const graph::Graph& graph,
                                              const v1::Device& device, OptimizerKind optimizer);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "precision/capability.h"
 #include "precision/formats.h"
+#include "precision/loss_scale.h"
 #include "precision/policy.h"
 #include "precision/preset.h"
 
@@ -45,19 +47,34 @@ class Checker {
   std::vector<FieldViolation> found_;
 };
 
+// Who made the policy that is checked.
+enum class Source { kUser, kAdmittedJob };
+
 bool Positive(double value) { return value > 0 && value <= std::numeric_limits<float>::max(); }
 
-void CheckDynamic(const v1::DynamicLossScale& d, Checker& check) {
+// Checks a loss scale. Gradients are divided by it in fp32, so a user may give only scales whose reciprocal is finite.
+void CheckScale(const std::string& field, double scale, Source source, Checker& check) {
+  const double least = source == Source::kUser ? ScaleRange().least : 0;
+  check.Require(Positive(scale) && scale >= least, field, scale,
+                least > 0 ? absl::StrCat("at least ", LossScaleText(least), " and finite in fp32")
+                          : "above 0 and finite in fp32");
+}
+
+void CheckDynamic(const v1::DynamicLossScale& d, Source source, Checker& check) {
   const std::string path = "loss_scale.dynamic.";
-  check.Require(!d.has_initial() || Positive(d.initial()), path + "initial", d.initial(), "above 0 and finite in fp32");
+  for (const auto& [field, is_set, scale] : {std::tuple("initial", d.has_initial(), d.initial()),
+                                             {"floor", d.has_floor(), d.floor()},
+                                             {"cap", d.has_cap(), d.cap()}}) {
+    if (is_set) {
+      CheckScale(path + field, scale, source, check);
+    }
+  }
   check.Require(!d.has_growth_factor() || (d.growth_factor() > 1 && Positive(d.growth_factor())),
                 path + "growth_factor", d.growth_factor(), "above 1 and finite");
   check.Require(!d.has_backoff_factor() || (d.backoff_factor() > 0 && d.backoff_factor() < 1), path + "backoff_factor",
                 d.backoff_factor(), "between 0 and 1");
   check.Require(!d.has_growth_interval() || d.growth_interval() >= 1, path + "growth_interval", d.growth_interval(),
                 "at least 1");
-  check.Require(!d.has_floor() || Positive(d.floor()), path + "floor", d.floor(), "above 0 and finite in fp32");
-  check.Require(!d.has_cap() || Positive(d.cap()), path + "cap", d.cap(), "above 0 and finite in fp32");
   check.Require(!d.has_hysteresis() || d.hysteresis() >= 1, path + "hysteresis", d.hysteresis(), "at least 1");
   check.Require(v1::DynamicLossScale::HysteresisRefill_IsValid(d.hysteresis_refill()), path + "hysteresis_refill",
                 d.hysteresis_refill(), "a known one");
@@ -103,12 +120,14 @@ void CheckSizes(const std::string& field, int num_rules, const std::function<con
   }
 }
 
-void CheckRules(const PrecisionPolicy& policy, Checker& check) {
-  CheckSizes(
-      "op_rules", policy.op_rules_size(), [&](int i) -> auto& { return policy.op_rules(i).match(); }, check);
-  CheckSizes(
-      "module_rules", policy.module_rules_size(), [&](int i) -> auto& { return policy.module_rules(i).match(); },
-      check);
+void CheckRules(const PrecisionPolicy& policy, Source source, Checker& check) {
+  if (source == Source::kUser) {
+    CheckSizes(
+        "op_rules", policy.op_rules_size(), [&](int i) -> auto& { return policy.op_rules(i).match(); }, check);
+    CheckSizes(
+        "module_rules", policy.module_rules_size(), [&](int i) -> auto& { return policy.module_rules(i).match(); },
+        check);
+  }
   for (int i = 0; i < policy.op_rules_size(); ++i) {
     if (policy.op_rules(i).match().empty() || policy.op_rules(i).policy() == v1::OpRule::CLASS_UNSPECIFIED ||
         !v1::OpRule::Class_IsValid(policy.op_rules(i).policy())) {
@@ -189,6 +208,23 @@ void CheckBounds(const PrecisionPolicy& policy, Checker& check) {
   }
 }
 
+std::vector<FieldViolation> Validate(const PrecisionPolicy& policy, Source source) {
+  Checker check;
+  CheckPresets(policy, check);
+  CheckDtypes(policy, check);
+  if (policy.loss_scale().has_dynamic()) {
+    CheckDynamic(policy.loss_scale().dynamic(), source, check);
+    CheckBounds(policy, check);
+  } else if (policy.loss_scale().has_fixed()) {
+    CheckScale("loss_scale.static.scale", policy.loss_scale().fixed().scale(), source, check);
+  }
+  check.Require(v1::LossScale::OptimizerSkip_IsValid(policy.loss_scale().optimizer_skip()), "loss_scale.optimizer_skip",
+                policy.loss_scale().optimizer_skip(), "a known one");
+  CheckRules(policy, source, check);
+  CheckFp8(policy.fp8(), check);
+  return check.Take();
+}
+
 }  // namespace
 
 std::vector<std::string> PresetNames() {
@@ -200,22 +236,10 @@ std::vector<std::string> PresetNames() {
   return names;
 }
 
-std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) {
-  Checker check;
-  CheckPresets(policy, check);
-  CheckDtypes(policy, check);
-  if (policy.loss_scale().has_dynamic()) {
-    CheckDynamic(policy.loss_scale().dynamic(), check);
-    CheckBounds(policy, check);
-  } else if (policy.loss_scale().has_fixed()) {
-    const double scale = policy.loss_scale().fixed().scale();
-    check.Require(Positive(scale), "loss_scale.static.scale", scale, "above 0 and finite in fp32");
-  }
-  check.Require(v1::LossScale::OptimizerSkip_IsValid(policy.loss_scale().optimizer_skip()), "loss_scale.optimizer_skip",
-                policy.loss_scale().optimizer_skip(), "a known one");
-  CheckRules(policy, check);
-  CheckFp8(policy.fp8(), check);
-  return check.Take();
+std::vector<FieldViolation> ValidatePolicy(const PrecisionPolicy& policy) { return Validate(policy, Source::kUser); }
+
+std::vector<FieldViolation> ValidateAdmittedPolicy(const PrecisionPolicy& policy) {
+  return Validate(policy, Source::kAdmittedJob);
 }
 
 }  // namespace ampd::precision

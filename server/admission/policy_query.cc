@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/api/page_budget.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/losses.h"
 #include "precision/example_device.h"
@@ -73,6 +74,9 @@ absl::StatusOr<v1::PolicyTable> AnswerPolicyQuery(const v1::ResolvePolicyRequest
   const std::optional<AdmittedModel> model = AdmitModel(&spec, request.sequence_length(), uploaded, findings);
   findings.UnsupportedIf(spec.has_exported() && uploaded == nullptr, "model.exported", WhyUnseen(spec.exported()));
   AMPD_RETURN_IF_ERROR(findings.ToStatus());
+  if (const auto violations = precision::ValidatePolicy(request.precision()); !violations.empty()) {
+    return InvalidFields(violations);
+  }
   AMPD_ASSIGN_OR_RETURN(const graph::Graph program, graph::TrainedGraph(model->graph));
   AMPD_ASSIGN_OR_RETURN(const precision::ResolvedPolicy policy,
                         precision::ResolvePolicy(request.precision(), program, DeviceOf(request),

@@ -622,6 +622,32 @@ TEST(ValidatePolicy, BoundsTheNumberOfRulesAndTheirGlobs) {
   EXPECT_EQ(violations[0].field, "precision.op_rules");
   EXPECT_EQ(violations[0].description, "has 65 entries; at most 64");
   EXPECT_EQ(violations[1].field, "precision.module_rules[3].match");
+  EXPECT_THAT(ValidateAdmittedPolicy(policy), IsEmpty()) << "the trainer adds rules for modules with any name";
+}
+
+TEST(ValidatePolicy, RefusesLossScalesWhoseReciprocalIsInfiniteInFp32) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr double kSubnormal = 1e-40;
+  using Set = void (*)(v1::LossScale&, double);
+  const std::pair<const char*, Set> fields[] = {
+      {"static.scale", [](v1::LossScale& scaling, double scale) { scaling.mutable_fixed()->set_scale(scale); }},
+      {"dynamic.floor", [](v1::LossScale& scaling, double scale) { scaling.mutable_dynamic()->set_floor(scale); }},
+      {"dynamic.initial", [](v1::LossScale& scaling, double scale) { scaling.mutable_dynamic()->set_initial(scale); }},
+      {"dynamic.cap", [](v1::LossScale& scaling, double scale) {
+         scaling.mutable_dynamic()->set_initial(scale);
+         scaling.mutable_dynamic()->set_cap(scale);
+       }}};
+  for (const auto& [field, set] : fields) {
+    v1::PrecisionPolicy policy = PresetNamed("torch-amp-fp16");
+    set(*policy.mutable_loss_scale(), kLeast);
+    EXPECT_THAT(ValidatePolicy(policy), IsEmpty()) << field;
+    set(*policy.mutable_loss_scale(), kSubnormal);
+    const std::vector<FieldViolation> violations = ValidatePolicy(policy);
+    ASSERT_FALSE(violations.empty()) << field;
+    EXPECT_EQ(violations.back().field, absl::StrCat("precision.loss_scale.", field));
+    EXPECT_EQ(violations.back().description, "is 1e-40; it must be at least 1.1754944e-38 and finite in fp32");
+    EXPECT_THAT(ValidateAdmittedPolicy(policy), IsEmpty()) << "an earlier version may have admitted " << field;
+  }
 }
 
 }  // namespace

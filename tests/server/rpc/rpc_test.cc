@@ -709,5 +709,20 @@ TEST_F(RpcTest, ResolvePolicy_RefusesWhatTheDeviceLacksAndWhatIsWrong) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(RpcTest, ResolvePolicy_OfMoreRulesThanAJobMayHave_IsInvalid) {
+  v1::ResolvePolicyRequest request;
+  request.mutable_model()->mutable_lenet();
+  for (int i = 0; i < 65; ++i) {
+    v1::ModuleRule& rule = *request.mutable_precision()->add_module_rules();
+    rule.set_match("*");
+    rule.set_compute(v1::PrecisionPolicy::fp32);
+  }
+  v1::PolicyTable table;
+  const absl::Status status = FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table));
+  EXPECT_EQ(ReasonOf(status), "INVALID_FIELDS") << status;
+  request.mutable_precision()->mutable_module_rules()->RemoveLast();
+  EXPECT_TRUE(FromGrpcStatus(server_.jobs().ResolvePolicy(Context().get(), request, &table)).ok());
+}
+
 }  // namespace
 }  // namespace ampd::server
