@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "ampd/v1/precision.pb.h"
 #include "ampd/v1/worker.pb.h"
 #include "precision/policy.h"
@@ -20,12 +21,21 @@ struct PrecisionRaise {
 };
 
 // Returns the policy with the raise applied. The raise's module rules come before the policy's own rules for modules
-// and ops. If the raise has a preset, the preset decides all formats that the policy sets, and also the format of each
-// module rule that does not compute in fp32.
+// and ops, so the result may have more rules than a user may give. If the raise has a preset, the preset decides all
+// formats that the policy sets, and also the format of each module rule that does not compute in fp32. A module rule
+// keeps its format of parameters only if that is fp32. A dynamic loss scale starts at the policy's initial scale or, if
+// the policy sets none, at the preset's; if that is beyond the policy's floor or cap, it starts there.
 v1::PrecisionPolicy Raised(v1::PrecisionPolicy policy, const PrecisionRaise& raise);
 
-// Returns a raise that is one step wider than `raise`; nullopt if everything is fp32 already. `now`: the policy that
-// resulted from `raise`. `module`: where the numbers went wrong; empty: unknown. The steps:
+// Resolves the policy with the raise applied. If the preset of the raise bans an op that the policy's own preset
+// computes in fp32, the op is still computed in fp32. Thus a policy that the device can run has no error after a raise
+// that Widen returned. Errors: those of precision::ResolvePolicy.
+absl::StatusOr<precision::ResolvedPolicy> ResolveRaised(const v1::PrecisionPolicy& policy, const PrecisionRaise& raise,
+                                                        const graph::Graph& program, const v1::Device& device,
+                                                        precision::OptimizerKind optimizer);
+
+// Returns a raise that is one step wider than `raise`; nullopt if every product is computed in fp32 already. `now`: the
+// policy that resulted from `raise`. `module`: where the numbers went wrong; empty: unknown. The steps:
 //
 // * While layers compute in FP8 and the policy computes in bf16, the first raise moves only `module` to bf16, if
 //   `module` is an FP8 layer.

@@ -215,7 +215,7 @@ absl::StatusOr<precision::ResolvedPolicy> ResolvePrecision(const internal::Start
     policy.clear_prefer();
   }
   const precision::OptimizerKind kind = precision::KindOf(start.spec());
-  auto resolved = precision::ResolvePolicy(Raised(std::move(policy), raise), program, start.device(), kind);
+  auto resolved = ResolveRaised(policy, raise, program, start.device(), kind);
   if (!resolved.ok()) {
     return AsSpecError(resolved.status());
   }
