@@ -1,5 +1,5 @@
 // Kills the real server under load, and checks that afterwards every acknowledged job exists exactly once. AMPD_KILLS
-// sets the number of kills (default 200), and AMPD_SEED the seed; a failure prints both. Each server reads all jobs of
+// sets the number of kills (default 100), and AMPD_SEED the seed; a failure prints both. Each server reads all jobs of
 // the earlier servers when it starts, so the test uses a new data directory after every 200 kills.
 
 #include <grpcpp/grpcpp.h>
@@ -184,7 +184,7 @@ void DurabilityTest::KillUnderLoad(int64_t kills, uint64_t seed) {
 }
 
 TEST_F(DurabilityTest, EveryAcknowledgedJobSurvivesKillsExactlyOnce) {
-  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 200);
+  const int64_t kills = CountFromEnvironment("AMPD_KILLS", 100);
   const int64_t seed = CountFromEnvironment("AMPD_SEED", 1);
   SCOPED_TRACE(absl::StrCat("AMPD_KILLS=", kills, " AMPD_SEED=", seed, " e2e_durability_test"));
   for (int64_t killed = 0; killed < kills && !HasFatalFailure(); killed += 200) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs jobs that learn from real data in fp32 and in bf16: images of clothes, a text, and verses of two Testaments.
-Jobs of generative models also draw samples.
+"""Runs jobs that learn from real data: images of clothes, a text, and verses of two Testaments. Jobs of generative
+models also draw samples.
 
-Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs; with AMPD_LEARNING=full runs the job files of
-examples/ unchanged. Ends only the processes that it started, by their ids.
+Usage: learning_test.py FOLDER_OF_BINARIES [REPORT.xml]. Takes short runs in bf16; with AMPD_LEARNING=short in fp32
+too. With AMPD_LEARNING=full runs the job files of examples/ unchanged, in fp32 and in bf16. Ends only the processes
+that it started, by their ids.
 """
 import math
 import os
@@ -19,11 +20,13 @@ import sample_pictures
 from service import Service
 from service_case import BINARIES, ServiceCase, main
 
-IS_SHORT = os.environ.get("AMPD_LEARNING", "") != "full"
+RUNS = os.environ.get("AMPD_LEARNING", "")
+IS_SHORT = RUNS != "full"
 MOST_SECONDS = 900 if IS_SHORT else 7200
-# Without AVX-512, LibTorch takes minutes for a short run in bf16. The trainer's own tests learn in every precision.
+# By default a short run learns in one precision: in bf16, or in fp32 without AVX-512, because then LibTorch takes minutes
+# for bf16. The trainer's own tests learn in every precision.
 HAS_AVX512 = " avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
-PRECISIONS = learning_runs.PRECISIONS if HAS_AVX512 or not IS_SHORT else ("fp32",)
+PRECISIONS = learning_runs.PRECISIONS if RUNS else ("bf16" if HAS_AVX512 else "fp32",)
 
 
 class Learning(ServiceCase):
