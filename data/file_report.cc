@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/formats/json.h"
 #include "base/status_macros.h"
 #include "data/array_report.h"
 #include "data/cifar.h"
@@ -85,7 +86,7 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
 // of other programs may have an entry "classes" with another meaning.
 void AddClassNames(const std::map<std::string, std::string>& metadata, v1::DatasetFile& report) {
   const auto found = metadata.find("classes");
-  const auto names = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+  const auto names = found == metadata.end() ? nlohmann::json() : ParseJson(found->second).value_or(nlohmann::json());
   const bool are_texts = names.is_array() && std::all_of(names.begin(), names.end(),
                                                          [](const nlohmann::json& name) { return name.is_string(); });
   for (size_t i = 0; are_texts && i < names.size(); ++i) {

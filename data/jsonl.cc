@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/formats/json.h"
 #include "base/status_macros.h"
 #include "data/byte_source.h"
 #include "data/byte_stream.h"
@@ -167,8 +168,11 @@ class LineChecker {
     AMPD_RETURN_IF_ERROR(CheckLength(line.size()));
     ++num_lines_;
     LineReader reader;
-    const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &reader);
-    const std::string why = parsed ? WhatIsWrong(reader, limits_) : reader.why();
+    std::string why = WhereJsonHasZero(line);  // The parser would take this byte for the end of the line.
+    if (why.empty()) {
+      const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &reader);
+      why = parsed ? WhatIsWrong(reader, limits_) : reader.why();
+    }
     if (!why.empty()) {
       return DataError(name_, absl::StrCat("line ", num_lines_, ": ", why));
     }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "base/formats/json.h"
 #include "base/formats/sha256.h"
 
 namespace ampd {
@@ -83,10 +84,14 @@ std::string WriteManifest(const CheckpointManifest& manifest) {
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(std::string_view text) {
-  const json parsed = json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) {
+  const absl::StatusOr<json> read = ParseJson(text);
+  if (absl::IsAlreadyExists(read.status())) {
+    return absl::DataLossError(absl::StrCat("is not the manifest of a checkpoint: it ", read.status().message()));
+  }
+  if (!read.ok()) {
     return absl::DataLossError("is not JSON, so it is not the manifest of a checkpoint; was it cut off?");
   }
+  const json& parsed = *read;
   if (!IsManifest(parsed)) {
     return absl::DataLossError(absl::StrCat("is not a manifest of version ", kVersion));
   }

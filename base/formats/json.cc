@@ -9,7 +9,17 @@
 
 namespace ampd {
 
+std::string WhereJsonHasZero(std::string_view text) {
+  const size_t zero = text.find('\0');
+  return zero == std::string_view::npos
+             ? ""
+             : absl::StrCat("no JSON from byte ", zero + 1, " on: that byte has the value 0");
+}
+
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text) {
+  if (const std::string where = WhereJsonHasZero(text); !where.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("is ", where));
+  }
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> keys;  // The keys of each open object, outermost first.
   std::string twice;

@@ -39,9 +39,8 @@ std::array<std::string, 256> ByteAlphabet() {
 absl::StatusOr<Vocabulary> ParseVocabulary(std::string_view text) {
   const auto json = ParseJson(text);
   if (!json.ok() || !json->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the vocabulary is no JSON object of tokens and numbers",
-                     absl::IsAlreadyExists(json.status()) ? absl::StrCat(": it ", json.status().message()) : ""));
+    return absl::InvalidArgumentError(absl::StrCat("the vocabulary is no JSON object of tokens and numbers",
+                                                   json.ok() ? "" : absl::StrCat(": it ", json.status().message())));
   }
   Vocabulary vocabulary;
   absl::flat_hash_set<uint64_t> numbers;

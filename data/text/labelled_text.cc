@@ -71,7 +71,8 @@ class LabelledReader {
     if (!json.is_object() || text == json.end() || !text->is_string() || label == json.end() ||
         !(label->is_string() || label->is_number_integer())) {
       return absl::DataLossError(absl::StrCat("is no JSON object with a string \"", options_.text_field,
-                                              "\" and a label \"", options_.label_field, "\""));
+                                              "\" and a label \"", options_.label_field, "\"",
+                                              parsed.ok() ? "" : absl::StrCat(": it ", parsed.status().message())));
     }
     AMPD_ASSIGN_OR_RETURN(const int64_t number,
                           LabelOf(label->is_string() ? label->get<std::string>() : label->dump()));

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/formats/checkpoint_manifest.h"
+
 namespace ampd {
 namespace {
 
@@ -28,6 +30,30 @@ TEST(ParseJson, WhatIsNoJson_IsInvalid) {
   for (const char* text : {"", "{", "{\"a\": 1", "[1,]", "{\"a\": 1} {", "\xff", "{\"x\": 1, \"x\": 2"}) {
     EXPECT_EQ(ParseJson(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
+}
+
+TEST(ParseJson, AByteOfZero_IsNamedByItsPlace) {
+  using std::string_literals::operator""s;
+  for (const std::string& text : {"{\"a\":1}\0"s, "{\"a\":1}\0{\"a\":2}"s, "[1,2,3]\0no JSON at all"s}) {
+    const absl::Status status = ParseJson(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(std::string(status.message()), "is no JSON from byte 8 on: that byte has the value 0") << text;
+  }
+  EXPECT_EQ(*ParseJson(R"("\u0000")"), "\0"s) << "an escaped zero is a character";
+}
+
+TEST(ParseManifest, WhatIsNotOneJsonText_IsNoManifest) {
+  CheckpointManifest manifest;
+  manifest.files["model.safetensors"] = {.sha256 = "ab", .size_bytes = 1};
+  const std::string sound = WriteManifest(manifest);
+  ASSERT_TRUE(ParseManifest(sound).ok()) << ParseManifest(sound).status();
+  const absl::Status behind = ParseManifest(sound + std::string(4, '\0')).status();
+  EXPECT_EQ(behind.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(behind.message()), "is not JSON, so it is not the manifest of a checkpoint; was it cut off?");
+  const absl::Status twice = ParseManifest("{\"step\":7," + sound.substr(1)).status();
+  EXPECT_EQ(twice.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(twice.message()),
+            "is not the manifest of a checkpoint: it has the key \"step\" twice in an object");
 }
 
 }  // namespace

@@ -170,6 +170,7 @@ TEST_F(FileReportTest, NamesOfClasses_AreToldWhereTheMetadataHasThem) {
   EXPECT_THAT(names_of(R"([\"cat\", 1])"), IsEmpty());
   EXPECT_THAT(names_of(R"({\"cat\": \"dog\"})"), IsEmpty());
   EXPECT_THAT(names_of("[[[["), IsEmpty());
+  EXPECT_THAT(names_of(R"([\"cat\"]\u0000, \"dog\"])"), IsEmpty()) << "a byte of the value 0 ends no text";
 }
 
 TEST_F(FileReportTest, TokensUnderAHeaderOfLlmC_AreCounted) {

@@ -110,6 +110,15 @@ TEST_F(JsonlTest, WhatIsWrongIsNamedByItsLine) {
             "texts: line 2: 99999999999999999999 where label, a number from 0 on, is");
 }
 
+TEST_F(JsonlTest, AByteOfZero_IsNamedByItsPlace) {
+  const size_t length = sizeof(kLine) - 1;
+  for (const std::string& behind : {std::string(1, '\0'), std::string("\0, no JSON", 10), '\0' + std::string(kLine)}) {
+    EXPECT_EQ(Bad(absl::StrCat(kLine, "\n", kLine, behind, "\n")),
+              absl::StrCat("texts: line 2: no JSON from byte ", length + 1, " on: that byte has the value 0"));
+  }
+  EXPECT_EQ(Bad(std::string("\0", 1)), "texts: line 1: no JSON from byte 1 on: that byte has the value 0");
+}
+
 TEST_F(JsonlTest, WithoutAModel_NumbersAreHeldToWhatAnyModelCouldTake) {
   const auto of = [this](const std::string& tokens, const std::string& types, const std::string& label) {
     return Read(

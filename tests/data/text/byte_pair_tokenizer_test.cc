@@ -128,7 +128,10 @@ TEST(BytePairTokenizer, FilesThatDoNotBelongTogether_AreRefused) {
     return std::string(status.message());
   };
   EXPECT_EQ(error_of("[1]", ""), "the vocabulary is no JSON object of tokens and numbers");
-  EXPECT_EQ(error_of("{\"a\": 1", ""), "the vocabulary is no JSON object of tokens and numbers");
+  EXPECT_EQ(error_of("{\"a\": 1", ""), "the vocabulary is no JSON object of tokens and numbers: it is no JSON");
+  EXPECT_EQ(error_of(std::string("{\"a\": 1}\0{", 10), ""),
+            "the vocabulary is no JSON object of tokens and numbers: it is no JSON from byte 9 on: that byte has the "
+            "value 0");
   EXPECT_EQ(error_of("{\"a\": -1}", ""), "token \"a\" of the vocabulary has no number");
   EXPECT_EQ(error_of("{\"a\": 1, \"b\": 1}", ""), "two tokens of the vocabulary have the number 1");
   EXPECT_THAT(error_of("{\"a\": 1}", ""), HasSubstr("no token for byte 0, \"Ā\""));

@@ -89,11 +89,27 @@ TEST_F(LabelledTextTest, LinesThatAreNotAsTheyMustBe_AreNamed) {
   LabelledTextOptions named = With("text\tlabel\na\tgood\n");
   named.classes = {"bad", "worse"};
   EXPECT_THAT(ErrorOf(named), EndsWith("in:2: label \"good\" is none of bad, worse"));
-  for (const char* line : {"{\"text\": \"a\"}", "[1]", "{\"text\": 1, \"label\": 1}",
-                           "{\"text\": \"a\", \"label\": 0.5}", "{\"text\": \"a\", \"label\": 1"}) {
+  for (const char* line :
+       {"{\"text\": \"a\"}", "[1]", "{\"text\": 1, \"label\": 1}", "{\"text\": \"a\", \"label\": 0.5}"}) {
     EXPECT_THAT(ErrorOf(With(line)), EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\""));
   }
+  EXPECT_THAT(ErrorOf(With("{\"text\": \"a\", \"label\": 1")),
+              EndsWith("in:1: is no JSON object with a string \"text\" and a label \"label\": it is no JSON"));
   EXPECT_THAT(ErrorOf(With("text\tlabel\n")), EndsWith("in: has no text"));
+}
+
+// The byte is behind the part of the file by whose content the command recognises JSON lines.
+TEST_F(LabelledTextTest, AByteOfZeroInAJsonLine_IsNamedByItsPlace) {
+  const std::string line = "{\"text\": \"a\", \"label\": 1}";
+  std::string lines;
+  int num_lines = 0;
+  for (; lines.size() < 100'000; ++num_lines) {
+    lines += line + "\n";
+  }
+  EXPECT_THAT(
+      ErrorOf(With(lines + line + std::string("\0{", 2))),
+      EndsWith(absl::StrCat("in:", num_lines + 1, ": is no JSON object with a string \"text\" and a label ",
+                            "\"label\": it is no JSON from byte ", line.size() + 1, " on: that byte has the value 0")));
 }
 
 TEST_F(LabelledTextTest, ATextWithoutATokenForAJob_IsNamed) {
