@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-// Upper bounds for any model: a token is stored in 32 bits and a token type in 8, and the number of classes is an
+// Upper bounds for every model: a token is stored in 32 bits and a token type in 8, and the number of classes is an
 // int32.
 constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr int64_t kMostTypes = 256;
@@ -100,27 +100,27 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   std::string why_;
 };
 
-// A limit on the numbers in one member of a JSON line, such as its tokens: each number must be less than the limit. For
-// tokens the limit is the size of the model's vocabulary.
+// Limits on the numbers in one member of a JSON line, such as its tokens: each number must be less than both. For
+// tokens the limit of the model is the size of its vocabulary.
 struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;
-  int64_t of_any_model = 0;
+  int64_t of_every_model = 0;
   const char* of_what = "";  // The noun for these numbers in messages: "classes".
 };
 
 // Describes the member's first number that is not below its bound; empty if there is none.
 std::string TooLarge(const LineReader& line, const Bound& bound) {
   const std::vector<int64_t>& numbers = line.numbers(bound.member);
-  const int64_t end = bound.of_model.value_or(bound.of_any_model);
+  const int64_t end = std::min(bound.of_model.value_or(bound.of_every_model), bound.of_every_model);
   const auto wrong = std::find_if(numbers.begin(), numbers.end(), [end](int64_t number) { return number >= end; });
   if (wrong == numbers.end()) {
     return "";
   }
   const std::string place = bound.member == kLabel ? "" : absl::StrCat("[", wrong - numbers.begin(), "]");
   return absl::StrCat(kNames[bound.member], place, " is ", *wrong, "; ",
-                      bound.of_model.has_value() ? absl::StrCat("the model has ", end, " ", bound.of_what)
-                                                 : absl::StrCat("no model takes more than ", end - 1));
+                      bound.of_model == end ? absl::StrCat("the model has ", end, " ", bound.of_what)
+                                            : absl::StrCat("a job takes at most ", end - 1));
 }
 
 std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {

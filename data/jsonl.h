@@ -39,14 +39,14 @@ struct Texts {
   int64_t num_cut = 0;           // Texts that were longer than max_tokens.
 };
 
-// Limits for reading. If the model is unknown, for example when a file is inspected without a job, the numbers must fit
-// any model: tokens below 2^32, types below 256, labels below 2^31 - 1.
+// Limits for reading. Whatever the model takes, tokens are below 2^32, types below 256, and labels below 2^31 - 1. If
+// the model is unknown, for example when a file is inspected without a job, these are the only limits.
 struct JsonlLimits {
   int64_t limit = 0;       // Number of lines to read; 0: all. Nothing after them is checked.
   int64_t max_tokens = 0;  // How many tokens of each text ReadJsonl keeps. The rest are only checked.
   // The next three members are properties of the model. Unset: the model is unknown.
   std::optional<int64_t> vocabulary;
-  std::optional<int64_t> num_types;  // At most 256.
+  std::optional<int64_t> num_types;
   std::optional<int64_t> num_classes;
   bool needs_labels = true;  // False: lines may lack their label, which is then 0.
 };

@@ -277,7 +277,7 @@ TEST_F(FileReportTest, ProblemsOfJsonLines_AreInTheReadersWords) {
   EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [], \"label\": 0}")),
               ElementsAre("f: line 4: input_ids has no token"));
   EXPECT_THAT(problems("{\"input_ids\": [1, 4294967296], \"label\": 0}"),
-              ElementsAre("f: line 1: input_ids[1] is 4294967296; no model takes more than 4294967295"));
+              ElementsAre("f: line 1: input_ids[1] is 4294967296; a job takes at most 4294967295"));
   const std::string packed = Gzip(kTexts);
   EXPECT_THAT(problems(packed.substr(0, packed.size() - 4)), ElementsAre("f: the gzip stream is cut off"));
 }

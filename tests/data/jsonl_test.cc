@@ -131,11 +131,23 @@ TEST_F(JsonlTest, WithoutAModel_NumbersAreHeldToWhatAnyModelCouldTake) {
   EXPECT_THAT(most->types, ElementsAre(255));
   EXPECT_THAT(most->labels, ElementsAre(2147483646));
   EXPECT_EQ(of("4294967296", "0", "0").status().message(),
-            "texts: line 1: input_ids[0] is 4294967296; no model takes more than 4294967295");
-  EXPECT_EQ(of("1", "256", "0").status().message(),
-            "texts: line 1: token_type_ids[0] is 256; no model takes more than 255");
+            "texts: line 1: input_ids[0] is 4294967296; a job takes at most 4294967295");
+  EXPECT_EQ(of("1", "256", "0").status().message(), "texts: line 1: token_type_ids[0] is 256; a job takes at most 255");
   EXPECT_EQ(of("1", "0", "2147483647").status().message(),
-            "texts: line 1: label is 2147483647; no model takes more than 2147483646");
+            "texts: line 1: label is 2147483647; a job takes at most 2147483646");
+}
+
+// A token type is stored in 8 bits.
+TEST_F(JsonlTest, AModelOfManyTypesOfTokens_GetsNoTypeThatAByteCannotHold) {
+  JsonlLimits limits = kLimits;
+  limits.num_types = 512;
+  const auto of = [&](int type) {
+    return Read(absl::StrCat("{\"input_ids\": [1], \"token_type_ids\": [", type, "], \"label\": 0}"), limits);
+  };
+  ASSERT_TRUE(of(255).ok()) << of(255).status();
+  EXPECT_THAT(of(255)->types, ElementsAre(255));
+  EXPECT_EQ(of(256).status().message(), "texts: line 1: token_type_ids[0] is 256; a job takes at most 255");
+  EXPECT_EQ(of(299).status().message(), "texts: line 1: token_type_ids[0] is 299; a job takes at most 255");
 }
 
 TEST_F(JsonlTest, TextsAreHandedOnAsTheyAreReadUntilTheirTakerEndsIt) {

@@ -128,7 +128,7 @@ class Dataset {
     int64_t pad_token = 0;
     int64_t limit = 0;                  // Number of lines to read; 0: all.
     std::optional<int64_t> vocabulary;  // Number of different tokens; unset: unknown.
-    int64_t num_types = 1;
+    std::optional<int64_t> num_types;   // Number of different token types; unset: unknown. All are below 256.
     int64_t num_classes = 0;
     bool needs_labels = true;  // If false, a line without a label gets the label 0.
   };

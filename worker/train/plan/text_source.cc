@@ -12,9 +12,6 @@
 namespace ampd::train {
 namespace {
 
-// Upper bound for token types if the model does not take token types. Their values then have no effect.
-constexpr int64_t kAnyType = 256;
-
 // Upper bound for class labels if the model has no logits, whose shape would give the number of classes.
 constexpr int64_t kAnyClass = std::numeric_limits<int32_t>::max();
 
@@ -65,7 +62,7 @@ absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const
                                            .pad_token = jsonl.pad_token(),
                                            .limit = jsonl.limit(),
                                            .vocabulary = vocabulary,
-                                           .num_types = graph::VocabularyOf(model, "token_type_ids").value_or(kAnyType),
+                                           .num_types = graph::VocabularyOf(model, "token_type_ids"),
                                            .num_classes = needs_labels ? num_classes : kAnyClass,
                                            .needs_labels = needs_labels});
 }

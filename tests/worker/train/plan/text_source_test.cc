@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "graph/builder/builder.h"
 #include "tests/data/data_folder.h"
@@ -54,6 +55,17 @@ graph::Graph WithoutTable() {
   return std::move(builder).Build().value();
 }
 
+// A classifier with an embedding for token types that has this many rows.
+graph::Graph WithTypes(int64_t num_rows) {
+  GraphBuilder builder("with types");
+  builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const ValueId types = builder.Input("token_type_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const ValueId table = builder.Parameter("table", {num_rows, 2}, graph::Initializer::Constant(0));
+  const ValueId rows = builder.Embedding("table", types, table);
+  builder.Output("logits", builder.Linear("head", builder.Flatten("flat", rows), 3));
+  return std::move(builder).Build().value();
+}
+
 TEST_F(OpenTextSourceTest, AModelThatReshapesItsTokens_HasItsTablesVocabulary) {
   const auto sound = Open("{\"input_ids\": [0, 6], \"label\": 2}\n", Reshaping());
   ASSERT_TRUE(sound.ok()) << sound.status();
@@ -85,6 +97,18 @@ TEST_F(OpenTextSourceTest, APadTokenBeyondTheVocabulary_IsASpecErrorThatNamesThe
 TEST_F(OpenTextSourceTest, AModelOfAnUnknownVocabulary_TakesAnyToken) {
   const auto texts = Open("{\"input_ids\": [101, 4294967295], \"label\": 2}\n", WithoutTable());
   EXPECT_TRUE(texts.ok()) << texts.status();
+}
+
+TEST_F(OpenTextSourceTest, TypesOfTokens_AreRowsOfTheModelsTableAndFitIntoAByte) {
+  const auto why = [this](int type, int64_t num_rows) {
+    const std::string types = absl::StrCat("\"token_type_ids\": [", type, "]");
+    const auto texts = Open(absl::StrCat("{\"input_ids\": [1], ", types, ", \"label\": 0}\n"), WithTypes(num_rows));
+    return texts.ok() ? "" : std::string(texts.status().message());
+  };
+  EXPECT_EQ(why(1, 2), "");
+  EXPECT_THAT(why(2, 2), HasSubstr("line 1: token_type_ids[0] is 2; the model has 2 types of tokens"));
+  EXPECT_EQ(why(255, 512), "");
+  EXPECT_THAT(why(299, 512), HasSubstr("line 1: token_type_ids[0] is 299; a job takes at most 255"));
 }
 
 }  // namespace
