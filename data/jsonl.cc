@@ -106,14 +106,16 @@ struct Bound {
   Member member = kTokens;
   std::optional<int64_t> of_model;
   int64_t of_every_model = 0;
-  const char* of_what = "";  // The noun for these numbers in messages: "classes".
+  const char* of_what = "";               // The noun for these numbers in messages: "classes".
+  std::optional<int64_t> exception = {};  // A number that is allowed although it is not below the limits.
 };
 
 // Describes the member's first number that is not below its bound; empty if there is none.
 std::string TooLarge(const LineReader& line, const Bound& bound) {
   const std::vector<int64_t>& numbers = line.numbers(bound.member);
   const int64_t end = std::min(bound.of_model.value_or(bound.of_every_model), bound.of_every_model);
-  const auto wrong = std::find_if(numbers.begin(), numbers.end(), [end](int64_t number) { return number >= end; });
+  const auto wrong = std::find_if(numbers.begin(), numbers.end(),
+                                  [&](int64_t number) { return number >= end && number != bound.exception; });
   if (wrong == numbers.end()) {
     return "";
   }
@@ -138,7 +140,7 @@ std::string WhatIsWrong(const LineReader& line, const JsonlLimits& limits) {
   }
   for (const Bound& bound : {Bound{kTokens, limits.vocabulary, kMostTokens, "tokens in its vocabulary"},
                              Bound{kTypes, limits.num_types, kMostTypes, "types of tokens"},
-                             Bound{kLabel, limits.num_classes, kMostClasses, "classes"}}) {
+                             Bound{kLabel, limits.num_classes, kMostClasses, "classes", limits.ignored_label}}) {
     if (std::string why = TooLarge(line, bound); !why.empty()) {
       return why;
     }

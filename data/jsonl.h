@@ -44,11 +44,12 @@ struct Texts {
 struct JsonlLimits {
   int64_t limit = 0;       // Number of lines to read; 0: all. Nothing after them is checked.
   int64_t max_tokens = 0;  // How many tokens of each text ReadJsonl keeps. The rest are only checked.
-  // The next three members are properties of the model. Unset: the model is unknown.
+  // The next four members are properties of the model. Unset: the model is unknown.
   std::optional<int64_t> vocabulary;
   std::optional<int64_t> num_types;
   std::optional<int64_t> num_classes;
-  bool needs_labels = true;  // False: lines may lack their label, which is then 0.
+  std::optional<int64_t> ignored_label;  // One more label that is allowed: the model's loss leaves it out.
+  bool needs_labels = true;              // False: lines may lack their label, which is then 0.
 };
 
 // Calls `visit` with each text. If `visit` returns an error, stops and returns that error. Uses memory for one line.

@@ -150,6 +150,15 @@ TEST_F(JsonlTest, AModelOfManyTypesOfTokens_GetsNoTypeThatAByteCannotHold) {
   EXPECT_EQ(of(299).status().message(), "texts: line 1: token_type_ids[0] is 299; a job takes at most 255");
 }
 
+TEST_F(JsonlTest, ALabelThatTheLossLeavesOut_MayBeBeyondTheClasses) {
+  JsonlLimits limits = kLimits;
+  limits.ignored_label = 255;
+  EXPECT_THAT(Good("{\"input_ids\": [1], \"label\": 255}\n{\"input_ids\": [1], \"label\": 2}", limits).labels,
+              ElementsAre(255, 2));
+  EXPECT_EQ(Read("{\"input_ids\": [1], \"label\": 254}", limits).status().message(),
+            "texts: line 1: label is 254; the model has 3 classes");
+}
+
 TEST_F(JsonlTest, TextsAreHandedOnAsTheyAreReadUntilTheirTakerEndsIt) {
   const std::string content = absl::StrCat(
       "{\"input_ids\": [1, 2, 3, 4, 5], \"token_type_ids\": [0, 0, 0, 1, 1], \"label\": 2}\n", kLine, "\nno JSON");

@@ -115,9 +115,9 @@ class Dataset {
   struct Text {
     DataFile file;
     TokenFormat format = TokenFormat::kAuto;
-    int64_t sequence_length = 0;  // T
-    int64_t limit = 0;            // Maximum number of windows; 0: all.
-    int64_t vocabulary = 0;
+    int64_t sequence_length = 0;        // T
+    int64_t limit = 0;                  // Maximum number of windows; 0: all.
+    std::optional<int64_t> vocabulary;  // Number of different tokens; unset: unknown.
     bool needs_labels = true;
   };
 
@@ -126,11 +126,12 @@ class Dataset {
     DataFile file;                // JSON lines
     int64_t sequence_length = 0;  // T
     int64_t pad_token = 0;
-    int64_t limit = 0;                  // Number of lines to read; 0: all.
-    std::optional<int64_t> vocabulary;  // Number of different tokens; unset: unknown.
-    std::optional<int64_t> num_types;   // Number of different token types; unset: unknown. All are below 256.
-    int64_t num_classes = 0;
-    bool needs_labels = true;  // If false, a line without a label gets the label 0.
+    int64_t limit = 0;                     // Number of lines to read; 0: all.
+    std::optional<int64_t> vocabulary;     // Number of different tokens; unset: unknown.
+    std::optional<int64_t> num_types;      // Number of different token types; unset: unknown. All are below 256.
+    std::optional<int64_t> num_classes;    // Unset: unknown.
+    std::optional<int64_t> ignored_label;  // One more label that is allowed.
+    bool needs_labels = true;              // If false, a line without a label gets the label 0.
   };
 
   struct Samples {

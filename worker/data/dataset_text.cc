@@ -41,6 +41,7 @@ absl::StatusOr<Dataset> Dataset::ReadLabelledTexts(const LabelledTexts& source) 
                                                              .vocabulary = source.vocabulary,
                                                              .num_types = source.num_types,
                                                              .num_classes = source.num_classes,
+                                                             .ignored_label = source.ignored_label,
                                                              .needs_labels = source.needs_labels}));
   return Dataset(Padded{std::move(texts), source.sequence_length, source.pad_token});
 }

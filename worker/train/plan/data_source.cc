@@ -57,7 +57,7 @@ absl::StatusOr<data::Dataset> OpenData(const internal::StartAttempt& start, cons
     AMPD_ASSIGN_OR_RETURN(labels, LabelsTakenBy(model));
   }
   if (IsTextSource(source)) {
-    return OpenTextSource(source, field, model, /*needs_labels=*/use != DataUse::kPrediction, locate);
+    return OpenTextSource(source, field, model, labels, /*needs_labels=*/use != DataUse::kPrediction, locate);
   }
   if (source.has_idx()) {
     return OpenIdx(start, source.idx(), field + ".idx", labels.num_classes);

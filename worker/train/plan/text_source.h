@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "worker/data/dataset.h"
 #include "worker/train/plan/array_source.h"
+#include "worker/train/plan/labels.h"
 
 namespace ampd::train {
 
@@ -14,10 +15,11 @@ namespace ampd::train {
 bool IsTextSource(const v1::DataSource& source);
 
 // Opens the dataset of a token file or of texts with one class each, and checks it against the model's inputs and
-// number of classes. `needs_labels`: each text must have its class. `field`: the path of `source` in the spec. Errors
-// have the reason DATA_ERROR, or SPEC_ERROR if the pad token is outside the model's vocabulary. REQUIRES:
-// IsTextSource(source).
+// labels. `labels`: the labels that the model takes; empty for a prediction. `needs_labels`: each text must have its
+// class. `field`: the path of `source` in the spec. Errors have the reason DATA_ERROR, or SPEC_ERROR if the pad token
+// is outside the model's vocabulary. REQUIRES: IsTextSource(source).
 absl::StatusOr<data::Dataset> OpenTextSource(const v1::DataSource& source, const std::string& field,
-                                             const graph::Graph& model, bool needs_labels, Locator locate);
+                                             const graph::Graph& model, const Labels& labels, bool needs_labels,
+                                             Locator locate);
 
 }  // namespace ampd::train

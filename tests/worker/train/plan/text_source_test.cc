@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -28,10 +30,26 @@ class OpenTextSourceTest : public data::DataFolderTest {
     Write("texts", lines);
     source_.mutable_jsonl()->set_path("texts");
     source_.mutable_jsonl()->set_sequence_length(kLength);
-    return OpenTextSource(source_, "data.train", model, needs_labels_,
+    return Open(model);
+  }
+  // Opens a file of tokens of 16 bits.
+  absl::StatusOr<data::Dataset> OpenTokens(const std::vector<uint16_t>& tokens, const graph::Graph& model) {
+    Write("tokens", {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(tokens[0])});
+    source_.mutable_tokens()->set_path("tokens");
+    source_.mutable_tokens()->set_format(v1::TokensSource::UINT16);
+    source_.mutable_tokens()->set_sequence_length(kLength);
+    return Open(model);
+  }
+
+ private:
+  absl::StatusOr<data::Dataset> Open(const graph::Graph& model) {
+    const auto labels = needs_labels_ ? LabelsTakenBy(model) : Labels();
+    EXPECT_TRUE(labels.ok()) << labels.status();
+    return OpenTextSource(source_, "data.train", model, labels.value_or(Labels()), needs_labels_,
                           [this](const std::string&, const std::string& path) { return At(path); });
   }
 
+ protected:
   v1::DataSource source_;
   bool needs_labels_ = true;
 };
@@ -66,6 +84,35 @@ graph::Graph WithTypes(int64_t num_rows) {
   return std::move(builder).Build().value();
 }
 
+// A language model with a table of kVocabulary rows and `num_logits` logits for each position.
+graph::Graph LanguageModel(int64_t num_logits) {
+  GraphBuilder builder("language model");
+  const ValueId tokens = builder.Input("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const ValueId table = builder.Parameter("table", {kVocabulary, 2}, graph::Initializer::Constant(0));
+  builder.Output("logits", builder.Linear("head", builder.Embedding("table", tokens, table), num_logits));
+  return std::move(builder).Build().value();
+}
+
+// A model with kNumClasses classes that computes its own loss: one of a label for each text, or for each position.
+// `ignored`: the label that the loss leaves out.
+constexpr int64_t kNumClasses = 3;
+graph::Graph OwnLoss(bool is_for_positions, int64_t ignored) {
+  graph::Graph graph("own");
+  graph.AddInput("input_ids", {Dtype::kInt64, {Dim::Batch(), kLength}});
+  const graph::Shape of_labels = is_for_positions ? graph::Shape{Dim::Batch(), kLength} : graph::Shape{Dim::Batch()};
+  const graph::Shape of_scores =
+      is_for_positions ? graph::Shape{Dim::Batch(), kNumClasses, kLength} : graph::Shape{Dim::Batch(), kNumClasses};
+  const ValueId labels = graph.AddInput("labels", {Dtype::kInt64, of_labels});
+  const ValueId scores = graph.AddInput("scores", {Dtype::kFloat32, of_scores});
+  const ValueId loss = graph.AddNode({.op = "aten.cross_entropy_loss.default",
+                                      .arguments = {{"self", scores}, {"target", labels}, {"ignore_index", ignored}},
+                                      .outputs = {},
+                                      .module_path = {}},
+                                     "loss", {Dtype::kFloat32, {}});
+  graph.AddOutput("loss", loss);
+  return graph;
+}
+
 TEST_F(OpenTextSourceTest, AModelThatReshapesItsTokens_HasItsTablesVocabulary) {
   const auto sound = Open("{\"input_ids\": [0, 6], \"label\": 2}\n", Reshaping());
   ASSERT_TRUE(sound.ok()) << sound.status();
@@ -97,6 +144,40 @@ TEST_F(OpenTextSourceTest, APadTokenBeyondTheVocabulary_IsASpecErrorThatNamesThe
 TEST_F(OpenTextSourceTest, AModelOfAnUnknownVocabulary_TakesAnyToken) {
   const auto texts = Open("{\"input_ids\": [101, 4294967295], \"label\": 2}\n", WithoutTable());
   EXPECT_TRUE(texts.ok()) << texts.status();
+}
+
+TEST_F(OpenTextSourceTest, LabelsOfAnOwnLoss_AreClassesOfItsCrossEntropy) {
+  const auto why = [this](int64_t label, int64_t ignored) {
+    const auto texts = Open(absl::StrCat("{\"input_ids\": [1], \"label\": ", label, "}\n"),
+                            OwnLoss(/*is_for_positions=*/false, ignored));
+    return texts.ok() ? "" : std::string(texts.status().message());
+  };
+  EXPECT_EQ(why(2, -100), "");
+  EXPECT_EQ(why(3, -100), "texts: line 1: label is 3; the model has 3 classes");
+  EXPECT_EQ(why(255, 255), "") << "the loss leaves it out";
+  needs_labels_ = false;
+  EXPECT_EQ(why(3, -100), "") << "a prediction reads no labels";
+}
+
+TEST_F(OpenTextSourceTest, TokensOfALanguageModel_AreRowsOfItsTableAndHaveALogit) {
+  const auto why = [this](uint16_t token, const graph::Graph& model) {
+    const auto text = OpenTokens({0, 1, 2, 0, token}, model);
+    return text.ok() ? "" : std::string(text.status().message());
+  };
+  EXPECT_EQ(why(6, LanguageModel(kVocabulary)), "");
+  EXPECT_EQ(why(6, LanguageModel(64)), "");
+  EXPECT_EQ(why(7, LanguageModel(64)), "tokens: token 4 is 7; the model's vocabulary has 7") << "more logits than rows";
+  EXPECT_EQ(why(5, LanguageModel(5)), "tokens: token 4 is 5; the model's vocabulary has 5") << "fewer logits than rows";
+}
+
+TEST_F(OpenTextSourceTest, TokensOfAnOwnLoss_AreClassesOfItsCrossEntropyOrLeftOut) {
+  const auto why = [this](uint16_t token, int64_t ignored) {
+    const auto text = OpenTokens({0, 1, 2, 0, token}, OwnLoss(/*is_for_positions=*/true, ignored));
+    return text.ok() ? "" : std::string(text.status().message());
+  };
+  EXPECT_EQ(why(2, -100), "");
+  EXPECT_EQ(why(3, -100), "tokens: token 4 is 3; the model's vocabulary has 3");
+  EXPECT_EQ(why(3, 3), "");
 }
 
 TEST_F(OpenTextSourceTest, TypesOfTokens_AreRowsOfTheModelsTableAndFitIntoAByte) {
