@@ -21,7 +21,8 @@ using ReadAt = absl::FunctionRef<absl::Status(int64_t offset, int64_t size, void
 // Finds the width of the tokens from three pieces of the file, each at most 1 MiB: at its beginning, middle and end.
 // The pieces are read as 32-bit numbers. If tokens have 32 bits, the upper halves are at most 15 and nearly always 0,
 // because no vocabulary has more than 2^20 tokens. If tokens have 16 bits, the upper halves look like the lower ones.
-// So the size of the vocabulary need not be known.
+// So the size of the vocabulary need not be known. The width stays open if the numbers look signed, which tokens are
+// not, or if they look wider than 16 bits in a file that is no whole number of 32-bit numbers.
 absl::StatusOr<TokenWidth> WidthOfTokens(int64_t file_bytes, ReadAt read);
 
 }  // namespace ampd::data

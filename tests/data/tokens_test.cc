@@ -148,6 +148,51 @@ TEST_F(TokensTest, NumbersThatLeaveTheWidthOpenAreRefusedUntilItIsSaid) {
   }
 }
 
+// Signed numbers are the labels of a text, in which a negative number marks a position without a label.
+TEST_F(TokensTest, SignedNumbersAreRefusedHoweverManyAreNegative) {
+  for (const uint64_t vocabulary : {8, 65, 50'257}) {
+    for (const size_t every : {1000, 10, 5, 2}) {  // Every so many numbers, one is negative.
+      for (const int negative : {-1, -100}) {
+        std::vector<int32_t> of_32 = Text<int32_t>(4000, vocabulary);
+        std::vector<int64_t> of_64 = Text<int64_t>(4000, vocabulary);
+        for (size_t i = 0; i < of_32.size(); i += every) {
+          of_32[i] = negative;
+          of_64[i] = negative;
+        }
+        const std::string what = absl::StrCat(vocabulary, ", every ", every, ", ", negative);
+        EXPECT_THAT(Bad(Bytes(of_32), TokenFormat::kAuto),
+                    AllOf(HasSubstr("nearly every second 16 bits are at most 15 or, as in negative numbers, 65535"),
+                          HasSubstr("set the format of tokens to LLM_C, UINT16 or UINT32")))
+            << what;
+        EXPECT_THAT(Bad(Bytes(of_64), TokenFormat::kAuto),
+                    HasSubstr("every second number of 32 bits is 0 or -1, as in numbers of 64 bits"))
+            << what;
+      }
+    }
+  }
+  EXPECT_THAT(Bad(Bytes<int32_t>({5, -1, 7, -100}), TokenFormat::kAuto), HasSubstr("4 numbers of 32 bits are too few"));
+}
+
+// The sizes are whole numbers of 16-bit tokens.
+TEST_F(TokensTest, WideTokensThatAreCutOffAreNotReadAsNarrowOnes) {
+  for (const uint64_t vocabulary : {65, 50'257, 128'256}) {
+    const std::string whole = Bytes(Text<uint32_t>(4000, vocabulary));
+    ASSERT_EQ(whole.size(), 16'000);
+    const std::string error = Bad(whole.substr(0, 15'998), TokenFormat::kAuto);
+    EXPECT_THAT(error,
+                HasSubstr("has 15998 bytes, no whole number of tokens of 4 bytes, but every second 16 bits are "));
+    EXPECT_THAT(error, HasSubstr("; it may be cut off; set the format of tokens to LLM_C, UINT16 or UINT32"));
+    EXPECT_THAT(Bad(whole.substr(0, 15'998), TokenFormat::kUint32), HasSubstr("no whole number of tokens of 4"));
+  }
+  for (const size_t size : {31'994, 31'998}) {
+    EXPECT_THAT(Bad(Bytes(Text<uint64_t>(4000, 50'257)).substr(0, size), TokenFormat::kAuto),
+                AllOf(HasSubstr("as in numbers of 64 bits"), HasSubstr("it may be cut off")));
+  }
+  std::vector<uint32_t> with_labels = Text<uint32_t>(1000, 50'000);
+  with_labels[500] = static_cast<uint32_t>(-100);
+  EXPECT_THAT(Bad(Bytes(with_labels).substr(0, 3998), TokenFormat::kAuto), HasSubstr("it may be cut off"));
+}
+
 TEST_F(TokensTest, AFormatThatTheNumbersSpeakAgainstIsTakenWithANote) {
   const auto narrow = Read(Bytes(Text<uint32_t>(1000, 50'000)), TokenFormat::kUint16, 0, 1 << 16);
   ASSERT_TRUE(narrow.ok()) << narrow.status();
