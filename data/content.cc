@@ -69,6 +69,15 @@ char FirstThatIsNoBlank(std::string_view content) {
   return first == std::string_view::npos ? '\0' : content[first];
 }
 
+// Whether nine of ten bytes are printable ASCII characters or blanks. True for JSON lines with some wrong bytes. False
+// for tokens: most of their upper bytes are 0 or other bytes that are no text.
+bool IsMostlyText(std::string_view content) {
+  const auto num_text = std::count_if(content.begin(), content.end(), [](char byte) {
+    return (byte >= ' ' && byte <= '~') || byte == '\t' || byte == '\r' || byte == '\n';
+  });
+  return static_cast<size_t>(num_text) * 10 >= content.size() * 9;
+}
+
 // Reads one file and determines the format of its content, for LookAt.
 class Look {
  public:
@@ -197,6 +206,7 @@ class Look {
   absl::Status Name() {
     const Content known = ContentOf(content_.begin, content_.content_bytes);
     const bool counts = known.is_certain || !IsCifar();
+    content_.is_certain = known.is_certain;
     switch (known.kind) {
       case ContentKind::kNpy:
         return Found(v1::DatasetFile::NPY);
@@ -216,8 +226,8 @@ class Look {
       default:
         return NameOther(known, counts);
     }
-    if (opening_ == '{' && !IsCifar()) {
-      return Found(v1::DatasetFile::JSONL);
+    if (opening_ == '{' && !IsCifar() && IsMostlyText(content_.begin)) {
+      return Found(v1::DatasetFile::JSONL);  // A damaged file: the reader of JSON lines names the place.
     }
     return IsCifar() ? NameCifar() : NameTokens();
   }

@@ -14,6 +14,9 @@ namespace ampd::data {
 
 struct FileContent {
   v1::DatasetFile::Format format = v1::DatasetFile::FORMAT_UNSPECIFIED;
+  // Whether the format is practically certain (base/formats/content_kind.h). If it is not, the content may also be
+  // numbers without a header that have the signs of the format by chance.
+  bool is_certain = false;
   // A text for messages. If `format` is unspecified, the text says what the file is instead, or why the content fits
   // two formats. For tokens without a header, the text says how their width was found. Otherwise it is empty.
   std::string why;

@@ -146,14 +146,12 @@ absl::StatusOr<Choice> ChooseByContent(const DataFile& file, std::optional<int64
       return DataError(file.name,
                        absl::StrCat("its content does not tell that it is a file of tokens, or how wide they are: ",
                                     content.why, "; set the format of tokens to LLM_C, UINT16 or UINT32"));
-    case v1::DatasetFile::CIFAR10:
-    case v1::DatasetFile::CIFAR100:  // CIFAR is recognized by size and labels, which tokens may match by chance.
+    default:  // Tokens may by chance have the signs of a format that is not certain, such as the size of a CIFAR file.
       return DataError(file.name,
                        absl::StrCat("by its content it is a file of ", v1::DatasetFile::Format_Name(content.format),
-                                    "; where it is one of tokens, set the format of tokens to UINT16 or UINT32"));
-    default:
-      return DataError(file.name, absl::StrCat("by its content it is a file of ",
-                                               v1::DatasetFile::Format_Name(content.format), ", not of tokens"));
+                                    content.is_certain
+                                        ? ", not of tokens"
+                                        : "; where it is one of tokens, set the format of tokens to UINT16 or UINT32"));
   }
 }
 

@@ -135,20 +135,42 @@ bool IsText(std::string_view begin) {
   return false;
 }
 
+// Whether a text, of which the end may be missing, begins like a JSON object: with a brace and the first key with its
+// colon. An object without a member must be all of the text.
+bool BeginsLikeObject(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  size_t at = text.starts_with('{') ? text.find_first_not_of(kBlanks, 1) : std::string_view::npos;
+  if (at == std::string_view::npos || text[at] != '"') {
+    return at != std::string_view::npos && text[at] == '}' &&
+           text.find_first_not_of(kBlanks, at + 1) == std::string_view::npos;
+  }
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (static_cast<uint8_t>(text[at]) < 0x20) {
+      return false;
+    }
+    at += text[at] == '\\' ? 1 : 0;
+  }
+  at = at < text.size() ? text.find_first_not_of(kBlanks, at + 1) : std::string_view::npos;
+  return at != std::string_view::npos && text[at] == ':';
+}
+
 // Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object. The kind is
-// certain if the length fits the content and the object begins like JSON. If only the length does not fit, the content
-// is still taken for safetensors, with a damaged length, unless the eight bytes are text.
+// certain if the length fits the content and the header begins like an object. It is not certain if only one of the two
+// is true: the header is another text, or the length is damaged and the eight bytes are no text. Numbers without a
+// header may have the opening brace by chance, so the brace alone shows nothing.
 Content SafetensorsOf(std::string_view begin, int64_t num_bytes) {
   constexpr size_t kLengthBytes = 8;
+  constexpr uint64_t kLeastHeaderBytes = 8;  // Writers fill the header up to a multiple of this number.
   const uint64_t length = LittleEndian(begin, 0, kLengthBytes);
   if (begin.size() <= kLengthBytes || begin[kLengthBytes] != '{') {
     return {};
   }
-  const char next = begin.size() > kLengthBytes + 1 ? begin[kLengthBytes + 1] : '\0';
-  const bool is_object = next == '"' || next == '}' || next == ' ';
   const bool fits = length <= static_cast<uint64_t>(num_bytes) - kLengthBytes;
-  const bool is_wrong = is_object && !IsText(begin.substr(0, kLengthBytes));
-  return {fits || is_wrong ? ContentKind::kSafetensors : ContentKind::kUnknown, fits && is_object};
+  const std::string_view header = begin.substr(kLengthBytes, fits ? length : std::string_view::npos);
+  const bool is_object = BeginsLikeObject(header);
+  const bool is_damaged =
+      fits ? length >= kLeastHeaderBytes && IsText(header) : is_object && !IsText(begin.substr(0, kLengthBytes));
+  return {(fits && is_object) || is_damaged ? ContentKind::kSafetensors : ContentKind::kUnknown, fits && is_object};
 }
 
 Content TextOf(std::string_view begin) {

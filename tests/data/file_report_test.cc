@@ -155,6 +155,12 @@ TEST_F(FileReportTest, SafetensorsWithAWrongLength_IsAProblem) {
   EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("a header of 255 bytes in a file of 107")));
 }
 
+TEST_F(FileReportTest, SafetensorsWithAHeaderThatIsNoObject_IsAProblem) {
+  const v1::DatasetFile report = Inspect(std::string("\x10\0\0\0\0\0\0\0", 8) + "{no object, text}" + "ab");
+  EXPECT_EQ(report.format(), v1::DatasetFile::SAFETENSORS);
+  EXPECT_THAT(report.problems(), ElementsAre(HasSubstr("safetensors header")));
+}
+
 TEST_F(FileReportTest, NamesOfClasses_AreToldWhereTheMetadataHasThem) {
   const auto names_of = [&](const std::string& classes) {
     const std::string header = absl::StrCat(R"({"__metadata__":{"classes":")", classes,
@@ -278,6 +284,10 @@ TEST_F(FileReportTest, ProblemsOfJsonLines_AreInTheReadersWords) {
               ElementsAre("f: line 4: input_ids has no token"));
   EXPECT_THAT(problems("{\"input_ids\": [1, 4294967296], \"label\": 0}"),
               ElementsAre("f: line 1: input_ids[1] is 4294967296; a job takes at most 4294967295"));
+  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [1]", std::string(1, '\0'), "}")),
+              ElementsAre("f: line 4: no JSON from byte 18 on: that byte has the value 0"));
+  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [1]\x01}")),
+              ElementsAre(HasSubstr("f: line 4: no JSON from byte ")));
   const std::string packed = Gzip(kTexts);
   EXPECT_THAT(problems(packed.substr(0, packed.size() - 4)), ElementsAre("f: the gzip stream is cut off"));
 }

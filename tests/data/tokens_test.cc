@@ -218,6 +218,45 @@ TEST_F(TokensTest, ATextThatBeginsLikeGzipIsReadAsItIs) {
   EXPECT_THAT(std::get<std::vector<uint16_t>>(tokens->tokens), ElementsAre(0x8b1f, 8, 8));
 }
 
+// Tokens whose first byte, or ninth, is an opening brace.
+TEST_F(TokensTest, ATextThatBeginsLikeAnotherFormatIsReadAsItIs) {
+  const auto is_read = [this](const auto& text) {
+    const auto read = Read(Bytes(text), TokenFormat::kAuto, 0, 1 << 16);
+    return read.ok() ? "" : std::string(read.status().message());
+  };
+  for (const uint32_t vocabulary : {256, 50'257}) {
+    auto narrow = Text<uint16_t>(1001, vocabulary);
+    auto wide = Text<uint32_t>(1001, vocabulary);
+    for (const uint16_t token : {0x7B, 0x227B, 0x7D7B, 0x207B, 0xC37B}) {
+      for (const size_t place : {0, 4}) {
+        auto braced = narrow;
+        braced[place] = token;
+        EXPECT_EQ(is_read(braced), "") << "vocabulary " << vocabulary << ", token " << token << " at " << place;
+      }
+      for (const size_t place : {0, 2}) {
+        auto braced = wide;
+        braced[place] = token;
+        EXPECT_EQ(is_read(braced), "") << "vocabulary " << vocabulary << ", token " << token << " at " << place;
+      }
+    }
+    wide[0] = 300;  // With the next token, the length of a header of safetensors that fits the file.
+    wide[1] = 0;
+    wide[2] = '{';
+    EXPECT_EQ(is_read(wide), "");
+  }
+}
+
+// The first tokens are 0 and 264: the four bytes with which an IDX file of labels begins.
+TEST_F(TokensTest, AFormatThatIsNotCertainIsNamedWithTheFieldThatSettlesIt) {
+  auto text = Text<uint16_t>(1000, 50'257);
+  text[0] = 0;
+  text[1] = 264;
+  EXPECT_EQ(Bad(Bytes(text), TokenFormat::kAuto),
+            "DATA_ERROR: the text: by its content it is a file of IDX; where it is one of tokens, set the format of "
+            "tokens to UINT16 or UINT32");
+  EXPECT_TRUE(Read(Bytes(text), TokenFormat::kUint16, 0, 1 << 16).ok());
+}
+
 // A file whose content is certainly in another format is refused, whatever token format the job declares.
 TEST_F(TokensTest, AFileOfAnotherFormatIsRefusedByName) {
   const std::string numbers = Bytes(Text<uint16_t>(1000, 50'000));
