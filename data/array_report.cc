@@ -40,7 +40,7 @@ void ReportElements(const Array& array, v1::DatasetArray& report) {
   ForEachElement(array, [&](auto element) {
     const auto value = static_cast<double>(element);
     const int64_t channel = place++ / layout.inner % layout.channels;
-    if (!std::isfinite(value)) {
+    if (!std::isfinite(static_cast<float>(value))) {  // Jobs convert all floating-point numbers to float32.
       ++num_not_finite;
       return;
     }

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/formats/json.h"
 #include "base/status_macros.h"
 #include "data/array_report.h"
@@ -168,6 +169,21 @@ absl::Status AddArrays(const DataFile& file, const FileContent& content, v1::Dat
   }
 }
 
+// Adds the problems of the arrays for which every job refuses an array that it reads.
+void AddProblemsOfArrays(const std::string& file_name, v1::DatasetFile& report) {
+  for (const v1::DatasetArray& array : report.arrays()) {
+    const std::string name = absl::StrCat(file_name, ": array \"", absl::CEscape(array.name()), "\"");
+    if (array.num_not_finite() > 0) {
+      report.add_problems(
+          absl::StrCat(name, " has ", array.num_not_finite(), " elements that are not finite",
+                       array.dtype() == "float64" ? " in float32, the type in which jobs use them" : ""));
+    }
+    if (std::find(array.shape().begin(), array.shape().end(), 0) != array.shape().end()) {
+      report.add_problems(absl::StrCat(name, " of shape (", absl::StrJoin(array.shape(), ", "), ") has no element"));
+    }
+  }
+}
+
 Format FormatOf(TokenFormat format) {
   return format == TokenFormat::kUint16   ? v1::DatasetFile::UINT16_TOKENS
          : format == TokenFormat::kUint32 ? v1::DatasetFile::UINT32_TOKENS
@@ -204,12 +220,7 @@ absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file) {
   if (!added.ok()) {
     report.add_problems(std::string(added.message()));
   }
-  for (const v1::DatasetArray& array : report.arrays()) {
-    if (array.num_not_finite() > 0) {
-      report.add_problems(absl::StrCat(file.name, ": array \"", absl::CEscape(array.name()), "\" has ",
-                                       array.num_not_finite(), " elements that are not finite"));
-    }
-  }
+  AddProblemsOfArrays(file.name, report);
   return report;
 }
 

@@ -209,6 +209,9 @@ absl::StatusOr<TokenFile> ReadTokens(const DataFile& file, TokenFormat format, i
   AMPD_ASSIGN_OR_RETURN(const Reader reader, Reader::Open(file));
   AMPD_ASSIGN_OR_RETURN(Choice choice, Choose(file, reader, format, vocabulary));
   AMPD_ASSIGN_OR_RETURN(FileLayout layout, FileLayoutOf(reader, choice.format));
+  if (layout.count == 0) {
+    return DataError(file.name, "it has no token");
+  }
   layout.count = limit > 0 ? std::min(limit, layout.count) : layout.count;
   if (layout.count * layout.token_bytes > kMaxTokenBytes) {
     return DataError(file.name, absl::StrCat(layout.count, " tokens are more than ", kMaxTokenBytes, " bytes"));

@@ -19,9 +19,9 @@
 //
 // A file whose content is certainly in another format (content.h), such as a NumPy array, is rejected, even if the job
 // declares a token format. The file is read strictly: an llm.c file must hold exactly as many tokens as its header
-// says, the other formats a whole number of tokens, and every token must be below the vocabulary's size. If the caller
-// limits the number of tokens, nothing after the last wanted token is checked. Error messages name the file and the
-// value; the errors have the reasons that data_file.h describes.
+// says, the other formats a whole number of tokens. There must be a token, and every token must be below the
+// vocabulary's size. If the caller limits the number of tokens, nothing after the last wanted token is checked. Error
+// messages name the file and the value; the errors have the reasons that data_file.h describes.
 namespace ampd::data {
 
 inline constexpr int64_t kMaxTokenBytes = int64_t{64} << 30;

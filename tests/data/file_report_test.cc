@@ -102,6 +102,17 @@ TEST_F(FileReportTest, AnArrayOfNothing_MayHaveAnyOtherSizes) {
   EXPECT_FALSE(report.arrays(0).has_min());
 }
 
+// Jobs refuse such arrays, whether they are images, labels or fields.
+TEST_F(FileReportTest, AnArrayWithoutAnElement_IsAProblem) {
+  EXPECT_THAT(Inspect(NpyOf("|u1", "(0, 28, 28)", "")).problems(),
+              ElementsAre("f: array \"array\" of shape (0, 28, 28) has no element"));
+  EXPECT_THAT(Inspect(NpyOf("<f4", "(3, 0)", "")).problems(),
+              ElementsAre("f: array \"array\" of shape (3, 0) has no element"));
+  std::string header("\x88\xd8\x34\x01\x01\0\0\0", 8);
+  header.resize(1024, '\0');
+  EXPECT_THAT(Inspect(header).problems(), ElementsAre("f: it has no token"));
+}
+
 TEST_F(FileReportTest, NumbersThatAreNotFinite_AreCountedAndAProblem) {
   const float numbers[] = {1, -3, std::numeric_limits<float>::infinity(), NAN};
   std::string bytes(sizeof(numbers), '\0');
@@ -113,6 +124,21 @@ TEST_F(FileReportTest, NumbersThatAreNotFinite_AreCountedAndAProblem) {
   EXPECT_EQ(report.arrays(0).num_not_finite(), 2);
   EXPECT_THAT(report.arrays(0).mean(), ElementsAre(-1));
   EXPECT_THAT(report.problems(), ElementsAre("f: array \"array\" has 2 elements that are not finite"));
+}
+
+// Jobs convert the numbers to float32.
+TEST_F(FileReportTest, NumbersBeyondFloat32_AreNotFinite) {
+  const double numbers[] = {1, -3, 1e300, -3.5e38, std::numeric_limits<float>::max()};
+  std::string bytes(sizeof(numbers), '\0');
+  std::memcpy(bytes.data(), numbers, sizeof(numbers));
+  const v1::DatasetFile report = Inspect(NpyOf("<f8", "(5, 1)", bytes));
+  EXPECT_EQ(report.arrays(0).num_not_finite(), 2);
+  EXPECT_EQ(report.arrays(0).min(), -3);
+  EXPECT_EQ(report.arrays(0).max(), std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(report.arrays(0).std(0)));
+  EXPECT_THAT(
+      report.problems(),
+      ElementsAre("f: array \"array\" has 2 elements that are not finite in float32, the type in which jobs use them"));
 }
 
 TEST_F(FileReportTest, NegativeNumbers_AreNoClasses) {
@@ -191,105 +217,6 @@ TEST_F(FileReportTest, TokensUnderAHeaderOfLlmC_AreCounted) {
   EXPECT_EQ(report.arrays(0).min(), 5);
   EXPECT_EQ(report.arrays(0).max(), 0x201);
   EXPECT_THAT(Inspect(header + "abcd").problems(), ElementsAre(HasSubstr("tells of 3 tokens")));
-}
-
-constexpr char kTexts[] =
-    "{\"input_ids\": [101, 7, 102], \"label\": 2}\n"
-    "{\"label\": 0, \"input_ids\": [5]}\r\n"
-    "{\"input_ids\": [4, 30000], \"label\": 2}";
-
-TEST_F(FileReportTest, JsonLines_AreTheArraysThatAJobMakesOfThem) {
-  for (const bool gzip : {false, true}) {
-    const v1::DatasetFile report = Inspect(gzip ? Gzip(kTexts) : kTexts);
-    EXPECT_EQ(report.format(), v1::DatasetFile::JSONL);
-    EXPECT_EQ(report.gzip(), gzip);
-    EXPECT_THAT(report.problems(), IsEmpty());
-    ASSERT_EQ(report.arrays_size(), 2);
-    const v1::DatasetArray& tokens = report.arrays(0);
-    EXPECT_EQ(tokens.name(), "input_ids");
-    EXPECT_EQ(tokens.dtype(), "int64");
-    EXPECT_THAT(tokens.shape(), ElementsAre(3));
-    EXPECT_EQ(tokens.min(), 4);
-    EXPECT_EQ(tokens.max(), 30000);
-    EXPECT_EQ(tokens.lengths().min(), 1);
-    EXPECT_EQ(tokens.lengths().max(), 3);
-    EXPECT_EQ(tokens.lengths().mean(), 2);
-    EXPECT_THAT(tokens.class_counts(), IsEmpty());
-    const v1::DatasetArray& labels = report.arrays(1);
-    EXPECT_EQ(labels.name(), "labels");
-    EXPECT_EQ(labels.dtype(), "int64");
-    EXPECT_THAT(labels.shape(), ElementsAre(3));
-    EXPECT_EQ(labels.min(), 0);
-    EXPECT_EQ(labels.max(), 2);
-    EXPECT_THAT(labels.class_counts(), ElementsAre(1, 0, 2));
-    EXPECT_FALSE(labels.has_lengths());
-  }
-}
-
-TEST_F(FileReportTest, TypesOfTokens_AreToldWhereAnyLineHasThem) {
-  const std::string typed = "\n{\"input_ids\": [1, 2, 3, 4], \"token_type_ids\": [1, 1, 2, 2], \"label\": 1}";
-  const v1::DatasetFile report = Inspect(kTexts + typed);
-  ASSERT_EQ(report.arrays_size(), 3);
-  const v1::DatasetArray& types = report.arrays(2);
-  EXPECT_EQ(types.name(), "token_type_ids");
-  EXPECT_THAT(types.shape(), ElementsAre(4));
-  EXPECT_EQ(types.min(), 0) << "of the lines without";
-  EXPECT_EQ(types.max(), 2);
-  EXPECT_EQ(types.lengths().mean(), 2.5);
-  EXPECT_EQ(Inspect(typed.substr(1)).arrays(2).min(), 1);
-}
-
-TEST_F(FileReportTest, ClassesOfTexts_AreCountedUpToSoMany) {
-  const auto labels = [this](int64_t last) {
-    return Inspect(absl::StrCat("{\"input_ids\": [1], \"label\": 3}\n{\"input_ids\": [1], \"label\": ", last, "}\n"))
-        .arrays(1);
-  };
-  EXPECT_EQ(labels(65535).class_counts_size(), 65536);
-  EXPECT_EQ(labels(65535).class_counts(65535), 1);
-  EXPECT_EQ(labels(65536).max(), 65536);
-  EXPECT_THAT(labels(65536).class_counts(), IsEmpty());
-}
-
-TEST_F(FileReportTest, JsonLines_AreKnownByTheFirstByteThatIsNoBlank) {
-  const auto sound = [this](const std::string& content) {
-    const v1::DatasetFile report = Inspect(content);
-    return report.format() == v1::DatasetFile::JSONL && report.problems().empty();
-  };
-  const auto problem = [this](const std::string& content) {
-    const v1::DatasetFile report = Inspect(content);
-    EXPECT_EQ(report.format(), v1::DatasetFile::JSONL) << content;
-    EXPECT_THAT(report.arrays(), IsEmpty()) << content;
-    return report.problems().empty() ? "" : report.problems(0);
-  };
-  EXPECT_TRUE(sound(std::string(100, ' ') + kTexts));
-  EXPECT_TRUE(sound(std::string(200'000, '\t') + kTexts)) << "behind the first piece that is read";
-  EXPECT_TRUE(sound(std::string("\xef\xbb\xbf") + kTexts)) << "with a mark of UTF-8";
-  EXPECT_EQ(problem("{"), "f: line 1: no JSON from byte 2 on");
-  EXPECT_EQ(problem(std::string("\n") + kTexts), "f: line 1: no JSON from byte 1 on");
-  EXPECT_EQ(problem("{\n  \"input_ids\": [1]\n}\n"), "f: line 1: no JSON from byte 2 on") << "a line is an object";
-  EXPECT_EQ(problem("{}"), "f: line 1: input_ids is missing");
-  EXPECT_EQ(problem("{\"model\": 1}"),
-            "f: line 1: \"model\" is no member of a line; input_ids, label and token_type_ids are");
-  EXPECT_EQ(problem("{       {"), "f: line 1: no JSON from byte 9 on") << "no length of safetensors";
-}
-
-TEST_F(FileReportTest, ProblemsOfJsonLines_AreInTheReadersWords) {
-  const auto problems = [this](const std::string& content) {
-    const v1::DatasetFile report = Inspect(content);
-    EXPECT_EQ(report.format(), v1::DatasetFile::JSONL);
-    EXPECT_THAT(report.arrays(), IsEmpty());
-    return std::vector<std::string>(report.problems().begin(), report.problems().end());
-  };
-  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [], \"label\": 0}")),
-              ElementsAre("f: line 4: input_ids has no token"));
-  EXPECT_THAT(problems("{\"input_ids\": [1, 4294967296], \"label\": 0}"),
-              ElementsAre("f: line 1: input_ids[1] is 4294967296; a job takes at most 4294967295"));
-  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [1]", std::string(1, '\0'), "}")),
-              ElementsAre("f: line 4: no JSON from byte 18 on: that byte has the value 0"));
-  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n{\"input_ids\": [1]\x01}")),
-              ElementsAre(HasSubstr("f: line 4: no JSON from byte ")));
-  const std::string packed = Gzip(kTexts);
-  EXPECT_THAT(problems(packed.substr(0, packed.size() - 4)), ElementsAre("f: the gzip stream is cut off"));
 }
 
 TEST_F(FileReportTest, FilesThatAreLikeJsonLines_AreWhatTheyWere) {

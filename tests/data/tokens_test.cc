@@ -318,6 +318,8 @@ TEST_F(TokensTest, ALongTextIsReadWhole) {
 TEST_F(TokensTest, EveryDefectIsADataErrorThatNamesTheFileAndTheValue) {
   EXPECT_EQ(Bad("abc", TokenFormat::kUint16), "DATA_ERROR: the text: has 3 bytes, no whole number of tokens of 2");
   EXPECT_EQ(Bad("abcdef", TokenFormat::kUint32), "DATA_ERROR: the text: has 6 bytes, no whole number of tokens of 4");
+  EXPECT_EQ(Bad("", TokenFormat::kUint16), "DATA_ERROR: the text: it has no token");
+  EXPECT_EQ(Bad(Header(20240520, 1, 0), TokenFormat::kAuto), "DATA_ERROR: the text: it has no token");
   EXPECT_EQ(Bad("abcdef", TokenFormat::kLlmC), "DATA_ERROR: the text: has 6 bytes; llm.c's header has 1024");
   EXPECT_EQ(Bad(Header(20240521, 1, 0), TokenFormat::kLlmC),
             "DATA_ERROR: the text: magic 20240521, expected 20240520 or 20240801");

@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool is_other = !ampd::data::RefuseOtherFormats({reinterpret_cast<const char*>(data), size},
                                                         static_cast<int64_t>(size), "input", "tokens")
                              .ok();
-  Require(plain.ok() == (size % 4 == 0 && !is_other), "without a header any whole number of tokens is a file");
+  Require(plain.ok() == (size > 0 && size % 4 == 0 && !is_other),
+          "without a header any whole number of tokens from 1 on is a file");
   const auto told = ampd::data::ReadTokens(file, TokenFormat::kAuto, 0, int64_t{1} << 32);
   const bool has_header = ampd::data::ReadTokens(file, TokenFormat::kLlmC, 0, int64_t{1} << 32).ok();
   Require(!told.ok() || has_header || !is_other, "no content of another format is told to be tokens");
