@@ -125,6 +125,11 @@ absl::Status AddTokens(const DataFile& file, TokenFormat format, v1::DatasetFile
 
 absl::Status AddTexts(const DataFile& file, v1::DatasetFile& report) {
   AMPD_ASSIGN_OR_RETURN(std::vector<v1::DatasetArray> arrays, ReportTexts(file));
+  const bool has_labels =
+      std::any_of(arrays.begin(), arrays.end(), [](const v1::DatasetArray& array) { return array.name() == "labels"; });
+  if (!has_labels) {
+    report.add_notes("no line has a label: the file is for data.predict, and not for data.train or data.eval");
+  }
   for (v1::DatasetArray& array : arrays) {
     *report.add_arrays() = std::move(array);
   }

@@ -178,7 +178,7 @@ class LineChecker {
     if (!why.empty()) {
       return DataError(name_, absl::StrCat("line ", num_lines_, ": ", why));
     }
-    const int64_t label = reader.has(kLabel) ? reader.numbers(kLabel)[0] : 0;
+    const auto label = reader.has(kLabel) ? std::optional(reader.numbers(kLabel)[0]) : std::nullopt;
     return visit_({reader.numbers(kTokens), reader.numbers(kTypes), label});
   }
 
@@ -202,7 +202,7 @@ class Gatherer {
     }
     texts_.types.resize(texts_.tokens.size());
     texts_.ends.push_back(static_cast<int64_t>(texts_.tokens.size()));
-    texts_.labels.push_back(text.label);
+    texts_.labels.push_back(text.label.value_or(0));
     texts_.num_cut += count < static_cast<int64_t>(text.tokens.size()) ? 1 : 0;
     return CheckSize();
   }

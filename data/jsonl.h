@@ -28,14 +28,14 @@ inline constexpr int64_t kMaxJsonlLineBytes = int64_t{16} << 20;
 struct TextLine {
   const std::vector<int64_t>& tokens;
   const std::vector<int64_t>& types;  // Token types; empty: the line gives none, and all are 0.
-  int64_t label = 0;
+  std::optional<int64_t> label;       // Unset: the line gives none.
 };
 
 struct Texts {
   std::vector<uint32_t> tokens;  // Tokens of all texts, in order.
   std::vector<uint8_t> types;    // One per token; 0 if the line gives none.
   std::vector<int64_t> ends;     // For each text, the index in `tokens` after its last token.
-  std::vector<int64_t> labels;   // One per text.
+  std::vector<int64_t> labels;   // One per text; 0 if the line gives none.
   int64_t num_cut = 0;           // Texts that were longer than max_tokens.
 };
 
@@ -49,7 +49,7 @@ struct JsonlLimits {
   std::optional<int64_t> num_types;
   std::optional<int64_t> num_classes;
   std::optional<int64_t> ignored_label;  // One more label that is allowed: the model's loss leaves it out.
-  bool needs_labels = true;              // False: lines may lack their label, which is then 0.
+  bool needs_labels = true;              // False: lines may lack their label.
 };
 
 // Calls `visit` with each text. If `visit` returns an error, stops and returns that error. Uses memory for one line.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "data/array_report.h"
 #include "data/jsonl.h"
@@ -35,14 +36,24 @@ class TextCounts {
       tokens_.Add(token);
     }
     AddTypes(text.types);
-    AddLabel(text.label);
+    if (text.label.has_value()) {
+      AddLabel(*text.label);
+    } else if (first_without_label_ == 0) {
+      first_without_label_ = num_texts_;
+    }
   }
+
+  // The number of the first text without a label, from 1, if other texts have one; otherwise 0.
+  int64_t FirstThatLacksItsLabel() const { return has_labels_ ? first_without_label_ : 0; }
 
   // Describes the texts added so far. REQUIRES: at least one text was added.
   std::vector<v1::DatasetArray> Report() const {
-    std::vector<v1::DatasetArray> arrays = {TextArray("input_ids", tokens_), NumberArray("labels", labels_)};
-    if (labels_.most < kMostCountedClasses) {
-      arrays[1].mutable_class_counts()->Add(class_counts_.begin(), class_counts_.end());
+    std::vector<v1::DatasetArray> arrays = {TextArray("input_ids", tokens_)};
+    if (has_labels_) {
+      arrays.push_back(NumberArray("labels", labels_));
+      if (labels_.most < kMostCountedClasses) {
+        arrays[1].mutable_class_counts()->Add(class_counts_.begin(), class_counts_.end());
+      }
     }
     if (has_types_) {
       arrays.push_back(TextArray("token_type_ids", types_));
@@ -62,6 +73,7 @@ class TextCounts {
   }
 
   void AddLabel(int64_t label) {
+    has_labels_ = true;
     labels_.Add(label);
     if (label < kMostCountedClasses) {
       class_counts_.resize(std::max(class_counts_.size(), static_cast<size_t>(label) + 1));
@@ -90,6 +102,8 @@ class TextCounts {
   int64_t num_texts_ = 0;
   int64_t num_tokens_ = 0;
   bool has_types_ = false;
+  bool has_labels_ = false;
+  int64_t first_without_label_ = 0;  // Number of the text, from 1; 0: none.
   Range lengths_;
   Range tokens_;
   Range types_;
@@ -101,10 +115,14 @@ class TextCounts {
 
 absl::StatusOr<std::vector<v1::DatasetArray>> ReportTexts(const DataFile& file) {
   TextCounts counts;
-  AMPD_RETURN_IF_ERROR(ForEachText(file, /*limits=*/{}, [&counts](const TextLine& text) {
+  AMPD_RETURN_IF_ERROR(ForEachText(file, {.needs_labels = false}, [&counts](const TextLine& text) {
     counts.Add(text);
     return absl::OkStatus();
   }));
+  // Each text is a line. The words are those of ForEachText for a job that needs labels.
+  if (const int64_t line = counts.FirstThatLacksItsLabel(); line > 0) {
+    return DataError(file.name, absl::StrCat("line ", line, ": label is missing"));
+  }
   return counts.Report();
 }
 

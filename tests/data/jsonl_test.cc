@@ -165,8 +165,8 @@ TEST_F(JsonlTest, TextsAreHandedOnAsTheyAreReadUntilTheirTakerEndsIt) {
   Write("texts", content);
   std::vector<std::string> lines;
   const absl::Status status = ForEachText(At("texts"), kLimits, [&](const TextLine& text) {
-    lines.push_back(
-        absl::StrCat(absl::StrJoin(text.tokens, " "), " | ", absl::StrJoin(text.types, " "), " | ", text.label));
+    lines.push_back(absl::StrCat(absl::StrJoin(text.tokens, " "), " | ", absl::StrJoin(text.types, " "), " | ",
+                                 text.label.value_or(-1)));
     return lines.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
   });
   EXPECT_EQ(status.message(), "enough") << "before the third line was looked at";

@@ -61,6 +61,30 @@ TEST_F(TextReportTest, JsonLines_AreTheArraysThatAJobMakesOfThem) {
   }
 }
 
+TEST_F(TextReportTest, TextsWithoutALabel_AreThoseOfAPrediction) {
+  const v1::DatasetFile report = Inspect("{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": [4], \"token_type_ids\": [1]}\n");
+  EXPECT_THAT(report.problems(), IsEmpty());
+  EXPECT_THAT(report.notes(),
+              ElementsAre("no line has a label: the file is for data.predict, and not for data.train or data.eval"));
+  ASSERT_EQ(report.arrays_size(), 2);
+  EXPECT_EQ(report.arrays(0).name(), "input_ids");
+  EXPECT_THAT(report.arrays(0).shape(), ElementsAre(2));
+  EXPECT_EQ(report.arrays(1).name(), "token_type_ids");
+  EXPECT_THAT(Inspect(kTexts).notes(), IsEmpty());
+}
+
+TEST_F(TextReportTest, TextsOfWhichOnlySomeHaveALabel_AreAProblem) {
+  constexpr char kWithout[] = "{\"input_ids\": [1]}";
+  const auto problems = [this](const std::string& content) {
+    const v1::DatasetFile report = Inspect(content);
+    EXPECT_THAT(report.arrays(), IsEmpty());
+    return std::vector<std::string>(report.problems().begin(), report.problems().end());
+  };
+  EXPECT_THAT(problems(absl::StrCat(kWithout, "\n", kTexts)), ElementsAre("f: line 1: label is missing"));
+  EXPECT_THAT(problems(absl::StrCat(kTexts, "\n", kWithout, "\n", kWithout)),
+              ElementsAre("f: line 4: label is missing"));
+}
+
 TEST_F(TextReportTest, TypesOfTokens_AreToldWhereAnyLineHasThem) {
   const std::string typed = "\n{\"input_ids\": [1, 2, 3, 4], \"token_type_ids\": [1, 1, 2, 2], \"label\": 1}";
   const v1::DatasetFile report = Inspect(kTexts + typed);
