@@ -51,10 +51,11 @@ bool SplitCsv(std::string_view record, char delimiter, std::vector<Cell>* cells)
 }
 
 // Reads the lines of the next record and counts them. The record may be empty. Without CSV's rules a record is one
-// line; with them it ends at the line after which the number of quotation marks is even. Returns false at the end of
-// the file.
+// line; with them it ends at the line after which the number of quotation marks is even. Line breaks within the record
+// are part of a cell, and are kept as they are in the file. Returns false at the end of the file.
 absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record, int64_t* num_lines) {
   record->clear();
+  std::string_view line_break;  // The line break before the next line of the record.
   for (size_t num_marks = 0;;) {
     bool found = false;
     AMPD_ASSIGN_OR_RETURN(const std::string_view line, file.NextLine(&found));
@@ -62,7 +63,8 @@ absl::StatusOr<bool> ReadRecord(TextFile& file, bool is_csv, std::string* record
       return !record->empty();
     }
     ++*num_lines;
-    record->append(record->empty() ? "" : "\n").append(line);
+    record->append(line_break).append(line);
+    line_break = file.line_break();
     num_marks += static_cast<size_t>(std::count(line.begin(), line.end(), '"'));
     if (!is_csv || num_marks % 2 == 0 || record->size() > kMaxRecordBytes) {
       return true;

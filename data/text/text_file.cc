@@ -141,8 +141,8 @@ absl::StatusOr<std::string_view> TextFile::NextLine(bool* found) {
       *found = true;
       const bool has_end = end != std::string::npos;
       const size_t size = (has_end ? end : buffer_.size()) - begin_;
-      const bool has_return = size > 0 && buffer_[begin_ + size - 1] == '\r';
-      return Take(size - (has_return ? 1 : 0), (has_end ? 1 : 0) + (has_return ? 1 : 0), /*any_bytes=*/false);
+      has_return_ = size > 0 && buffer_[begin_ + size - 1] == '\r';
+      return Take(size - (has_return_ ? 1 : 0), (has_end ? 1 : 0) + (has_return_ ? 1 : 0), /*any_bytes=*/false);
     }
     if (at_end_) {
       *found = false;

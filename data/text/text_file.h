@@ -22,9 +22,11 @@ class TextFile {
   // piece may be cut anywhere and contain any bytes. Without it, returns DATA_LOSS if a byte is not UTF-8 (the message
   // names it), or if kMaxPieceBytes contain no white space at which to cut.
   absl::StatusOr<std::string_view> Next(bool any_bytes);
-  // Returns the next line without its line break. Returns DATA_LOSS if the line is not UTF-8, or has more than
-  // kMaxPieceBytes / 2 bytes. Sets `found` to false at the end of the file.
+  // Returns the next line without its line break, "\n" or "\r\n". Returns DATA_LOSS if the line is not UTF-8, or has
+  // more than kMaxPieceBytes / 2 bytes. Sets `found` to false at the end of the file.
   absl::StatusOr<std::string_view> NextLine(bool* found);
+  // The line break of the line that NextLine returned last: "\n" or "\r\n".
+  std::string_view line_break() const { return has_return_ ? "\r\n" : "\n"; }
 
   int64_t num_bytes() const { return num_bytes_; }  // Size of the file when it was opened.
   int64_t num_read() const { return num_read_; }    // Size of the part of the file that was returned so far.
@@ -47,6 +49,7 @@ class TextFile {
   size_t begin_ = 0;  // Start of the unread bytes in the buffer.
   bool at_end_ = false;
   bool is_json_ = false;
+  bool has_return_ = false;  // The last line ended with "\r\n".
 };
 
 }  // namespace ampd::text

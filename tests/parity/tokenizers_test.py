@@ -155,7 +155,7 @@ class Tokenizers(unittest.TestCase):
         """The tables have tabs or commas, and each way of quoting. Python's csv module writes them, as it does for
         pandas' to_csv."""
         random = numpy.random.default_rng(11)
-        parts = ["a", "plain words", '"', '""', "\t", ",", "\n", "\n\n", "é", '"quoted"', " ", "x,y", "'"]
+        parts = ["a", "plain words", '"', '""', "\t", ",", "\n", "\n\n", "\r\n", "é", '"quoted"', " ", "x,y", "'"]
         texts = ["".join(random.choice(parts, random.integers(1, 8))) for _ in range(300)] + ['say "hi"', 'a"b\tc\nd']
         for delimiter in "\t,":
             for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC):

@@ -112,6 +112,15 @@ TEST_F(TableTest, Commas_AreCsvs) {
   EXPECT_EQ(Format("a, b\tc\n"), "tab none") << "a comma beside a tab is text";
 }
 
+// Python's csv module keeps them too.
+TEST_F(TableTest, LineBreaksInACell_AreKeptAsTheyAre) {
+  EXPECT_THAT(
+      Read("text,label\r\n\"a\r\nb\nc\r\n\r\nd\",1\r\n\"\r\n\",0\r\n"),
+      ElementsAre(ElementsAre("text", "label"), ElementsAre("a\r\nb\nc\r\n\r\nd", "1"), ElementsAre("\r\n", "0")));
+  EXPECT_THAT(lines_, ElementsAre(1, 2, 7, 9));
+  EXPECT_THAT(Read("text\tlabel\r\n\"a\r\nb\"\t1\r\n"), ElementsAre(testing::_, ElementsAre("a\r\nb", "1")));
+}
+
 TEST_F(TableTest, MarksThatAreNotAsCsvHasThem_AreNamedByLine) {
   for (const char* wrong : {"5\" disk,1\n", "\"a\"b,1\n", "\"never closed,1\n", "\"a,1\nb\nc"}) {
     EXPECT_THAT(Read(absl::StrCat("text,label\nfine,0\n", wrong)), testing::SizeIs(2)) << wrong;

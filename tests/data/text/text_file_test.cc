@@ -100,11 +100,14 @@ TEST_F(TextFileTest, BytesThatAreNotUtf8_AreNamedByTheirPlaceInTheFile) {
 TEST_F(TextFileTest, Lines_AreGivenWithoutTheirEnds) {
   TextFile file = With("one\ntwo\r\n\nlast");
   std::vector<std::string> lines;
+  std::vector<std::string> breaks;
   bool found = true;
   for (auto line = file.NextLine(&found); found; line = file.NextLine(&found)) {
     lines.emplace_back(*line);
+    breaks.emplace_back(file.line_break());
   }
   EXPECT_THAT(lines, ElementsAre("one", "two", "", "last"));
+  EXPECT_THAT(breaks, ElementsAre("\n", "\r\n", "\n", testing::_));
   EXPECT_EQ(file.num_read(), file.num_bytes());
 }
 
