@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "base/formats/json.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "data/array_report.h"
 #include "data/cifar.h"
 #include "data/content.h"
@@ -37,6 +38,9 @@ constexpr size_t kShownBytes = 16;
 constexpr char kAboutText[] =
     "ampctl data tokenize makes tokens of a text or, with --jsonl, JSON lines of a table such as CSV";
 constexpr char kAboutTokens[] = "--format says how wide tokens without a header are";
+
+// Adds a problem. Its text may contain the name of the file, which need not be UTF-8, as texts of a report must be.
+void AddProblem(const std::string& problem, v1::DatasetFile& report) { report.add_problems(ValidUtf8(problem)); }
 
 Array Labels(std::vector<uint8_t> labels) {
   const auto count = static_cast<int64_t>(labels.size());
@@ -77,7 +81,7 @@ absl::Status AddEach(const absl::StatusOr<Archive>& archive, v1::DatasetFile& re
     if (array.ok()) {
       *report.add_arrays() = ReportArray(name, *array);
     } else {
-      report.add_problems(std::string(array.status().message()));
+      AddProblem(std::string(array.status().message()), report);
     }
   }
   return absl::OkStatus();
@@ -179,12 +183,12 @@ void AddProblemsOfArrays(const std::string& file_name, v1::DatasetFile& report) 
   for (const v1::DatasetArray& array : report.arrays()) {
     const std::string name = absl::StrCat(file_name, ": array \"", absl::CEscape(array.name()), "\"");
     if (array.num_not_finite() > 0) {
-      report.add_problems(
-          absl::StrCat(name, " has ", array.num_not_finite(), " elements that are not finite",
-                       array.dtype() == "float64" ? " in float32, the type in which jobs use them" : ""));
+      AddProblem(absl::StrCat(name, " has ", array.num_not_finite(), " elements that are not finite",
+                              array.dtype() == "float64" ? " in float32, the type in which jobs use them" : ""),
+                 report);
     }
     if (std::find(array.shape().begin(), array.shape().end(), 0) != array.shape().end()) {
-      report.add_problems(absl::StrCat(name, " of shape (", absl::StrJoin(array.shape(), ", "), ") has no element"));
+      AddProblem(absl::StrCat(name, " of shape (", absl::StrJoin(array.shape(), ", "), ") has no element"), report);
     }
   }
 }
@@ -207,7 +211,7 @@ absl::StatusOr<v1::DatasetFile> InspectTokens(const DataFile& file, TokenFormat 
   report.set_format(FormatOf(format));
   report.set_size_bytes(status.st_size);
   if (const absl::Status added = AddTokens(file, format, report); !added.ok()) {
-    report.add_problems(std::string(added.message()));
+    AddProblem(std::string(added.message()), report);
   }
   return report;
 }
@@ -223,7 +227,7 @@ absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file) {
     return added;
   }
   if (!added.ok()) {
-    report.add_problems(std::string(added.message()));
+    AddProblem(std::string(added.message()), report);
   }
   AddProblemsOfArrays(file.name, report);
   return report;

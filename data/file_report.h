@@ -8,8 +8,9 @@
 namespace ampd::data {
 
 // Reads a whole dataset file, detects its format from its content, and reports its arrays and its problems. The text of
-// a problem is the error that a job would get from the same file. The caller sets `path` of the result. Returns
-// DATA_ERROR if the file can't be opened, or if its content matches no format (content.h).
+// a problem is the error that a job would get from the same file; bytes in the file's name that are not UTF-8 become
+// '?'. The caller sets `path` of the result. Returns DATA_ERROR if the file can't be opened, or if its content matches
+// no format (content.h).
 absl::StatusOr<v1::DatasetFile> InspectFile(const DataFile& file);
 
 // Reads a whole dataset file as tokens in the given format, as for a job that declares this format, and reports its

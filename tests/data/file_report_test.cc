@@ -242,6 +242,16 @@ TEST_F(FileReportTest, DamagedFileOfAKnownFormat_HasTheReadersWords) {
   EXPECT_THAT(cut.problems(), ElementsAre("f: the gzip stream is cut off"));
 }
 
+TEST_F(FileReportTest, ANameThatIsNotUtf8_IsShownInProblemsWithoutTheWrongBytes) {
+  const DataFile file = {.root = root_, .path = "f", .name = "caf\xe9.npy"};
+  Write("f", NpyOf("<f4", "(2,)", "abc"));
+  EXPECT_THAT(InspectFile(file)->problems(), ElementsAre(HasSubstr("caf?.npy: the file ends after 3 of 8 bytes")));
+  Write("f", NpyOf("<f4", "(0,)", ""));
+  EXPECT_THAT(InspectFile(file)->problems(), ElementsAre(HasSubstr("caf?.npy: array \"array\" of shape (0)")));
+  Write("f", "abc");
+  EXPECT_THAT(InspectTokens(file, TokenFormat::kUint16)->problems(), ElementsAre(HasSubstr("caf?.npy: has 3 bytes")));
+}
+
 // The files of this test have sizes of CIFAR files. A file counts as CIFAR, with a problem, if only few of its labels
 // are out of range, but not if most are.
 TEST_F(FileReportTest, FilesOfCifarsSize_AreCifarsWhereTheirLabelsAre) {

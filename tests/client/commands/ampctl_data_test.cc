@@ -171,6 +171,17 @@ TEST_F(AmpctlData, ProblemsOfAFile_AreOnStdoutAndTheExitCodeIsOne) {
   EXPECT_THAT(Inspected("cut.npy").problems(), ElementsAre("cut.npy: the file ends after 3 of 8 bytes of samples"));
 }
 
+TEST_F(AmpctlData, ProblemsOfAFileWhoseNameIsNotUtf8_AreShownAndNothingElse) {
+  Write("caf\xe9.npy", Labels().substr(0, 131));
+  const Result result = Run("data inspect caf\xe9.npy", kNoServer);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "caf?.npy: NPY, 131 B\nproblem: caf?.npy: the file ends after 3 of 8 bytes of samples\n");
+  EXPECT_EQ(result.err, "");
+  const Result structured = Run("data inspect -o json caf\xe9.npy", kNoServer);
+  EXPECT_THAT(structured.out, HasSubstr("caf?.npy: the file ends after 3 of 8 bytes of samples"));
+  EXPECT_EQ(structured.err, "");
+}
+
 TEST_F(AmpctlData, FilesOfNoKnownFormat_AndNone_AreErrors) {
   Write("text", "hello\n");
   const Result text = Run("data inspect text", kNoServer);
