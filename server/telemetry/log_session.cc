@@ -41,12 +41,13 @@ absl::Status LogSession::Begin() {
 
 absl::StatusOr<bool> LogSession::AttemptHasEnded() {
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, options_.get_job());
-  if (job.num_attempts() != attempt_) {
-    // If the reader began while the job was queued, there was no attempt yet. The reader then gets the log of the first
-    // attempt, which has not ended.
-    const bool was_waiting_for_first = attempt_ == 0;
-    AMPD_RETURN_IF_ERROR(FindAttempt(job));
-    return !was_waiting_for_first && job.num_attempts() != attempt_;
+  if (attempt_ == 0) {
+    // The reader began while the job was queued, so it gets the log of the first attempt.
+    attempt_ = std::min(job.num_attempts(), 1);
+  }
+  // The session reads the log of one attempt only, because the log of a later attempt begins at another offset.
+  if (job.num_attempts() > attempt_) {
+    return true;
   }
   const bool terminal = IsTerminal(job.state());
   return terminal || (!job.attempts().empty() && job.attempts().rbegin()->state() == v1::Attempt::ENDED);
