@@ -251,7 +251,7 @@ grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* ArtifactService::Downloa
   using Reactor = StreamReactor<v1::DownloadArtifactResponse, ArtifactDownload>;
   auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadArtifact);
   absl::Status allowed = reactor->Admit();
-  allowed.Update(CheckBytes(*request));
+  allowed.Update(CheckRequest(*request));
   allowed.Update(CheckName(request->name()));
   if (allowed.ok()) {
     const auto is_closing = [streams = options_.environment->open_streams] { return streams->closing(); };

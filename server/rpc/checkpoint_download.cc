@@ -59,8 +59,7 @@ grpc::ServerWriteReactor<v1::DownloadCheckpointFileResponse>* JobService::Downlo
   using Reactor = StreamReactor<v1::DownloadCheckpointFileResponse, FileDownload>;
   auto reactor = std::make_shared<Reactor>(*options_.environment, context, kDownloadFile);
   absl::Status allowed = reactor->Admit();
-  allowed.Update(CheckBytes(*request));
-  allowed.Update(CheckId(*request));
+  allowed.Update(CheckRequest(*request));
   allowed.Update(CheckFile(*request));
   if (!allowed.ok()) {
     Reactor::Refuse(reactor, allowed);

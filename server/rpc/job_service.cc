@@ -237,8 +237,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   watch.clock = options_.clock;
   watch.on_ready = Wake(reactor);
   absl::Status allowed = reactor->Admit();
-  allowed.Update(CheckBytes(*request));
-  allowed.Update(CheckId(*request));
+  allowed.Update(CheckRequest(*request));
   if (allowed.ok() && !request->resume_token().empty() && !watch.resume_from.has_value()) {
     allowed = InvalidFields({{"resume_token", "is not one that a watch gave out"}});
   }
@@ -262,8 +261,7 @@ grpc::ServerWriteReactor<v1::TailLogsResponse>* JobService::TailLogs(grpc::Callb
   tail.hub = options_.hub;
   tail.on_ready = Wake(reactor);
   absl::Status allowed = reactor->Admit();
-  allowed.Update(CheckBytes(*request));
-  allowed.Update(CheckId(*request));
+  allowed.Update(CheckRequest(*request));
   if (!allowed.ok()) {
     Reactor::Refuse(reactor, allowed);
   } else {

@@ -25,9 +25,11 @@ absl::Status LogSession::FindAttempt(const v1::Job& job) {
 }
 
 absl::Status LogSession::Begin() {
-  subscription_ = options_.hub->SubscribeLog(options_.request.id(), options_.on_ready);
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, options_.get_job());
   AMPD_RETURN_IF_ERROR(FindAttempt(job));
+  // The hub needs memory for each job that has readers, so the session subscribes only to a job that the caller may
+  // see. Next reads the job and the log after this, so it misses no text.
+  subscription_ = options_.hub->SubscribeLog(job.id(), options_.on_ready);
   offset_ = options_.request.offset_bytes();
   if (offset_ < 0) {
     AMPD_ASSIGN_OR_RETURN(const AttemptExtent extent, options_.store->Read([&](MetricReader& reader) {

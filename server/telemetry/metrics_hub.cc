@@ -8,20 +8,6 @@ namespace {
 
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-template <typename T>
-std::vector<std::shared_ptr<T>> LockAll(std::vector<std::weak_ptr<T>>* weak) {
-  std::vector<std::shared_ptr<T>> alive;
-  for (const std::weak_ptr<T>& one : *weak) {
-    if (std::shared_ptr<T> locked = one.lock()) {
-      alive.push_back(std::move(locked));
-    }
-  }
-  if (alive.size() < weak->size()) {
-    weak->assign(alive.begin(), alive.end());
-  }
-  return alive;
-}
-
 }  // namespace
 
 Subscription::Taken Subscription::Take() {
@@ -128,32 +114,20 @@ std::shared_ptr<Subscription> MetricsHub::Subscribe(const std::string& job, std:
   if (closed_) {
     subscription->Close();
   }
-  std::vector<std::weak_ptr<Subscription>>& of_job = subscriptions_[job];
-  LockAll(&of_job);
-  of_job.push_back(subscription);
+  subscriptions_.Add(job, subscription);
   return subscription;
 }
 
 std::shared_ptr<void> MetricsHub::SubscribeLog(const std::string& job, std::function<void()> on_stored) {
   auto callback = std::make_shared<std::function<void()>>(std::move(on_stored));
   absl::MutexLock lock(&mutex_);
-  std::vector<std::weak_ptr<std::function<void()>>>& of_job = logs_[job];
-  LockAll(&of_job);
-  of_job.push_back(callback);
+  logs_.Add(job, callback);
   return callback;
 }
 
 std::vector<std::shared_ptr<Subscription>> MetricsHub::SubscriptionsOf(const std::string& job) {
   absl::MutexLock lock(&mutex_);
-  auto found = subscriptions_.find(job);
-  if (found == subscriptions_.end()) {
-    return {};
-  }
-  std::vector<std::shared_ptr<Subscription>> alive = LockAll(&found->second);
-  if (alive.empty()) {
-    subscriptions_.erase(found);
-  }
-  return alive;
+  return subscriptions_.Of(job);
 }
 
 void MetricsHub::PublishHistory(const StoredHistory& stored) {
@@ -172,14 +146,7 @@ void MetricsHub::PublishLog(const std::string& job) {
   std::vector<std::shared_ptr<std::function<void()>>> callbacks;
   {
     absl::MutexLock lock(&mutex_);
-    auto found = logs_.find(job);
-    if (found == logs_.end()) {
-      return;
-    }
-    callbacks = LockAll(&found->second);
-    if (callbacks.empty()) {
-      logs_.erase(found);
-    }
+    callbacks = logs_.Of(job);
   }
   for (const std::shared_ptr<std::function<void()>>& callback : callbacks) {
     (*callback)();
@@ -191,11 +158,7 @@ void MetricsHub::Close() {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
-    for (auto& [job, of_job] : subscriptions_) {
-      for (std::shared_ptr<Subscription>& subscription : LockAll(&of_job)) {
-        all.push_back(std::move(subscription));
-      }
-    }
+    all = subscriptions_.All();
   }
   for (const std::shared_ptr<Subscription>& subscription : all) {
     subscription->Close();
@@ -204,7 +167,12 @@ void MetricsHub::Close() {
 
 bool MetricsHub::IsWatched(const std::string& job) const {
   absl::MutexLock lock(&mutex_);
-  return subscriptions_.contains(job);
+  return subscriptions_.Has(job);
+}
+
+size_t MetricsHub::num_jobs() const {
+  absl::MutexLock lock(&mutex_);
+  return subscriptions_.num_jobs() + logs_.num_jobs();
 }
 
 }  // namespace ampd::server

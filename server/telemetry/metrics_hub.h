@@ -1,12 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ampd/v1/job.pb.h"
 #include "server/telemetry/history.h"
+#include "server/telemetry/job_listeners.h"
 
 namespace ampd::server {
 
@@ -93,10 +94,11 @@ class MetricsHub {
   explicit MetricsHub(const Subscription::Limits& limits) : limits_(limits) {}
   MetricsHub() : MetricsHub(Subscription::Limits()) {}
 
-  // Returns a subscription that is catching up. It ends when the last reference is released.
+  // Returns a subscription that is catching up. It ends when the last reference is released. REQUIRES: the caller knows
+  // that the job exists.
   std::shared_ptr<Subscription> Subscribe(const std::string& job, std::function<void()> on_ready);
   // Calls `on_stored` whenever more of the log of any attempt of the job became durable, until the returned reference
-  // is released.
+  // is released. REQUIRES: the caller knows that the job exists.
   std::shared_ptr<void> SubscribeLog(const std::string& job, std::function<void()> on_stored);
 
   // Passes the items to the job's watchers. REQUIRES: the items are durable, and calls for one job come in the store's
@@ -107,7 +109,11 @@ class MetricsHub {
   // Ends all open subscriptions and every later one, because the server shuts down.
   void Close();
 
+  // Whether the job has subscriptions, or had some that ended a short time ago.
   bool IsWatched(const std::string& job) const;
+  // Returns the number of jobs for which the hub keeps subscriptions or callbacks for logs. A job with both counts
+  // twice. JobListeners says when the hub forgets a job.
+  size_t num_jobs() const;
   int64_t num_points_dropped() const { return total_dropped_->load(); }
 
  private:
@@ -116,8 +122,8 @@ class MetricsHub {
   const Subscription::Limits limits_;
   const std::shared_ptr<std::atomic<int64_t>> total_dropped_ = std::make_shared<std::atomic<int64_t>>(0);
   mutable absl::Mutex mutex_;
-  std::unordered_map<std::string, std::vector<std::weak_ptr<Subscription>>> subscriptions_ ABSL_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, std::vector<std::weak_ptr<std::function<void()>>>> logs_ ABSL_GUARDED_BY(mutex_);
+  JobListeners<Subscription> subscriptions_ ABSL_GUARDED_BY(mutex_);
+  JobListeners<std::function<void()>> logs_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

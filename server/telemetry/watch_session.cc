@@ -41,8 +41,12 @@ WatchSession::Step WatchSession::Next() {
 }
 
 WatchSession::Step WatchSession::Begin() {
-  // Subscribes before it reads the store, so no item is missed. An item that is stored in between arrives twice, and
-  // the cursor filters out the second copy.
+  // The hub needs memory for each job that is watched, so the session subscribes only to a job that the caller may see.
+  if (absl::StatusOr<v1::Job> seen = options_.get_job(); !seen.ok()) {
+    return End(seen.status());
+  }
+  // Subscribes before it reads the job and the store, so no change and no item is missed. An item that is stored in
+  // between arrives twice, and the cursor filters out the second copy.
   subscription_ = options_.hub->Subscribe(options_.job, options_.on_ready);
   absl::StatusOr<v1::Job> job = options_.get_job();
   if (!job.ok()) {

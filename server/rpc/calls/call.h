@@ -28,16 +28,6 @@ namespace ampd::server {
 inline constexpr size_t kMaxClientMessageBytes = 4 << 20;
 inline constexpr int kMaxWorkerMessageBytes = 16 << 20;
 
-// Returns INVALID_ARGUMENT if the request has a field `id` that is empty.
-template <typename Request>
-absl::Status CheckId(const Request& request) {
-  if constexpr (requires { request.id().empty(); }) {
-    return request.id().empty() ? InvalidFields({{"id", "must be set"}}) : absl::OkStatus();
-  } else {
-    return absl::OkStatus();
-  }
-}
-
 // Objects that all services share. Must outlive the gRPC server.
 struct CallEnvironment {
   const Guard* guard = nullptr;
@@ -97,6 +87,27 @@ absl::Status CheckBytes(const Request& request) {
   return status;
 }
 
+// Returns INVALID_ARGUMENT if the request has a field `id` that is empty.
+template <typename Request>
+absl::Status CheckId(const Request& request) {
+  if constexpr (requires { request.id().empty(); }) {
+    return request.id().empty() ? InvalidFields({{"id", "must be set"}}) : absl::OkStatus();
+  } else {
+    return absl::OkStatus();
+  }
+}
+
+// Checks the size, the fields and the id of a client's request.
+template <typename Request>
+absl::Status CheckRequest(const Request& request) {
+  if (request.ByteSizeLong() > kMaxClientMessageBytes) {
+    return Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
+  }
+  absl::Status status = CheckBytes(request);
+  status.Update(CheckId(request));
+  return status;
+}
+
 // Runs `task` and then `then` on a thread of `pool` (WorkPool::TryPost); one of them must finish the call. If too many
 // tasks are waiting in the pool, neither runs, and the call ends with RESOURCE_EXHAUSTED.
 inline void PostOrRefuse(WorkPool* pool, const FinishCall& finish, std::function<void()> task,
@@ -117,13 +128,9 @@ grpc::ServerUnaryReactor* ServeUnary(const CallEnvironment& environment, grpc::C
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishCall finish = Finisher(environment, context, reactor, method, request);
   absl::Status allowed = environment.guard->Admit(*context, method);
-  if (allowed.ok() && request.ByteSizeLong() > kMaxClientMessageBytes) {
-    allowed = Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", "a request may have at most 4 MiB");
-  }
   if (allowed.ok()) {
-    allowed = CheckBytes(request);
+    allowed = CheckRequest(request);
   }
-  allowed.Update(CheckId(request));
   if (!allowed.ok()) {
     finish(allowed);
     return reactor;

@@ -149,6 +149,17 @@ TEST_F(RpcTest, ARequestBeyondTheClientsLimitIsRefusedAndTheServerGoesOn) {
   server_.CreateJob();
 }
 
+TEST_F(RpcTest, AStreamsRequestBeyondTheClientsLimitIsRefused) {
+  v1::WatchJobRequest watch;
+  watch.set_id(std::string(5 << 20, 'j'));
+  v1::TailLogsRequest tail;
+  tail.set_id(std::string(5 << 20, 'j'));
+  auto watching = Context();
+  auto tailing = Context();
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(server_.jobs().WatchJob(watching.get(), watch)->Finish())), "REQUEST_TOO_LARGE");
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(server_.jobs().TailLogs(tailing.get(), tail)->Finish())), "REQUEST_TOO_LARGE");
+}
+
 // Sends these bytes as one message to a unary or streaming method, and returns the status of the call.
 absl::Status CallWithBytes(const std::shared_ptr<grpc::Channel>& channel,
                            const google::protobuf::MethodDescriptor& method, const std::string& bytes) {

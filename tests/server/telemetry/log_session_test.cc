@@ -32,7 +32,7 @@ class LogSessionTest : public testing::Test {
     options.request.set_id(kJob);
     options.request.set_attempt(attempt);
     options.request.set_follow(follow);
-    options.get_job = [this] { return job_; };
+    options.get_job = [this] { return found_.ok() ? absl::StatusOr<v1::Job>(job_) : found_; };
     options.store = &*store_;
     options.hub = &hub_;
     options.on_ready = [] {};
@@ -54,6 +54,7 @@ class LogSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
+  absl::Status found_;  // If not OK, the session does not find the job, and gets this error.
 };
 
 // A parameter: whether the session follows the log.
@@ -91,6 +92,16 @@ TEST_F(LogSessionTest, AReaderOfAQueuedJob_GetsTheFirstLogAlsoIfASecondAttemptHa
   BeginAttempt();
   EXPECT_EQ(Next(session.get()), "1@0 one\n");
   EXPECT_EQ(Next(session.get()), "end");
+}
+
+TEST_F(LogSessionTest, AJobOrAttemptThatIsNotFound_IsNotSubscribedTo) {
+  auto session = Tail(/*attempt=*/1, /*follow=*/true);
+  EXPECT_EQ(session->Next().status.code(), absl::StatusCode::kNotFound) << "the job has no attempt";
+  EXPECT_EQ(hub_.num_jobs(), 0u);
+  found_ = absl::NotFoundError("there is no job j");
+  session = Tail(/*attempt=*/0, /*follow=*/true);
+  EXPECT_EQ(session->Next().status, found_);
+  EXPECT_EQ(hub_.num_jobs(), 0u);
 }
 
 }  // namespace

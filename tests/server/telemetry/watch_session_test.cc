@@ -33,7 +33,7 @@ class WatchSessionTest : public testing::Test {
       options.resume_from = FromResumeToken(token);
     }
     options.from_start = from_start;
-    options.get_job = [this] { return job_; };
+    options.get_job = [this] { return found_.ok() ? absl::StatusOr<v1::Job>(job_) : found_; };
     options.add_progress = [this](v1::Job* job) { job->mutable_progress()->set_total_steps(total_steps_); };
     options.progress = [this] { return progress_; };
     options.store = &*store_;
@@ -90,6 +90,7 @@ class WatchSessionTest : public testing::Test {
   StoreOnDisk store_;
   MetricsHub hub_;
   v1::Job job_;
+  absl::Status found_;       // If not OK, the session does not find the job, and gets this error.
   int64_t total_steps_ = 0;  // Total steps of the job on the progress board.
   std::optional<v1::Progress> progress_;
   absl::Status end_;
@@ -259,6 +260,29 @@ TEST_F(WatchSessionTest, RefusesATokenOfAnotherHistory) {
   session = Watch("1.1.3.7");
   EXPECT_EQ(Drain(session.get()), "end");
   EXPECT_EQ(end_.code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(WatchSessionTest, AJobThatIsNotFound_IsNotSubscribedTo) {
+  found_ = absl::NotFoundError("there is no job j");
+  auto session = Watch();
+  EXPECT_EQ(Drain(session.get()), "end");
+  EXPECT_EQ(end_, found_);
+  EXPECT_EQ(hub_.num_jobs(), 0u);
+}
+
+TEST(MetricsHub, ForgetsJobsWhoseWatchersHaveLeft) {
+  MetricsHub hub;
+  int num_stored = 0;
+  const std::shared_ptr<Subscription> watcher = hub.Subscribe("watched", [] {});
+  const std::shared_ptr<void> reader = hub.SubscribeLog("read", [&num_stored] { ++num_stored; });
+  for (int i = 0; i < 10'000; ++i) {
+    hub.Subscribe(std::to_string(i), [] {});
+    hub.SubscribeLog(std::to_string(i), [] {});
+  }
+  EXPECT_LT(hub.num_jobs(), 1000u);
+  EXPECT_TRUE(hub.IsWatched("watched"));
+  hub.PublishLog("read");
+  EXPECT_EQ(num_stored, 1);
 }
 
 // The history grows while 300 sessions read it. Each session is cut off after a random number of messages, and the next
