@@ -29,6 +29,7 @@ struct ArtifactRow {
 // Returns the key of an artifact in the store. For a sample that a job generated, the key is the artifact's name. For
 // an upload, it is the SHA-256, with "<tenant>/" before it unless the tenant is the default one.
 std::string KeyOf(const v1::Artifact& artifact);
+// REQUIRES: `sha256` is a digest. With other texts, the result could be the key of another tenant's upload.
 std::string UploadKey(const std::string& tenant, const std::string& sha256);
 
 // The names of all artifacts, in a SQLite file of their own. Schema 2 has one table with one row per name; schema 1 had

@@ -267,6 +267,9 @@ absl::StatusOr<v1::ListArtifactsResponse> ArtifactStore::List(const Tenants& ten
 }
 
 absl::StatusOr<ArtifactHold> ArtifactStore::Hold(const std::string& tenant, const std::string& sha256) {
+  if (!CheckDigest("", sha256).ok()) {
+    return NotFound(sha256);  // The text might be the key of another tenant's upload.
+  }
   const std::string key = UploadKey(tenant, sha256);
   absl::MutexLock lock(&mutex_);
   const auto found = uploads_.find(key);

@@ -611,6 +611,13 @@ TEST_F(ArtifactStoreTest, TenantsUploadForThemselves_AndContentsAreStoredOnce) {
   const std::vector<std::string> files = Files();
   EXPECT_EQ(std::count(files.begin(), files.end(), name), 1);
 
+  // "vision/<sha256>" is the key of vision's upload, but no name by which the default tenant can reach it.
+  const std::string hidden = "vision/" + name;
+  EXPECT_EQ(Told(store_->Hold("default", hidden).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
+  EXPECT_EQ(Told(store_->GetUpload("default", hidden).status()), "INVALID_ARGUMENT sha256");
+  EXPECT_EQ(Told(store_->Find(Tenants({"default"}), hidden).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
+  EXPECT_EQ(Told(store_->Delete(Tenants({"default"}), hidden)), "NOT_FOUND ARTIFACT_NOT_FOUND");
+
   live_ = {{name, "j-7"}};  // A job of the default tenant uses the upload.
   ASSERT_TRUE(store_->Delete(Tenants({"vision"}), name).ok());
   EXPECT_EQ(Told(store_->Hold("vision", name).status()), "NOT_FOUND ARTIFACT_NOT_FOUND");
