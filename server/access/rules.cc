@@ -200,6 +200,10 @@ absl::StatusOr<std::string> ChooseTenant(const Identity& identity, Right right, 
 
 absl::StatusOr<Tenants> ChooseWorkersTenants(const Identity& identity, const Tenants& wants) {
   Tenants may = identity.TenantsWith(Right::kWork);
+  if (may.empty()) {
+    return Error(absl::StatusCode::kPermissionDenied, "WRONG_TENANT",
+                 absl::StrCat(identity.name, " may not work for any tenant: it needs the role agent"));
+  }
   if (wants.empty()) {
     return may;
   }

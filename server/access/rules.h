@@ -63,7 +63,8 @@ absl::Status CheckJob(const Identity& identity, const Rule& rule, const std::str
 absl::StatusOr<std::string> ChooseTenant(const Identity& identity, Right right, const std::string& wanted);
 
 // Returns the tenants that a worker with this identity serves: `wants` or, if `wants` is empty, all tenants in which
-// the identity is an agent. PERMISSION_DENIED (reason WRONG_TENANT) if `wants` has other tenants.
+// the identity is an agent. Never returns the empty set. PERMISSION_DENIED (reason WRONG_TENANT) if `wants` has other
+// tenants, or if there are none in which the identity is an agent.
 absl::StatusOr<Tenants> ChooseWorkersTenants(const Identity& identity, const Tenants& wants);
 // Returns OK if the identity may change a worker that serves these tenants. NOT_FOUND (reason WORKER_NOT_FOUND) if the
 // worker serves none of the identity's tenants. PERMISSION_DENIED (reason ROLE_TOO_LOW) if the worker also serves

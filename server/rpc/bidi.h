@@ -43,11 +43,13 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
       absl::MutexLock lock(&mutex_);
       self_ = std::move(self);
     }
-    if (const absl::Status allowed = environment_.guard->Check(*context_, method_); allowed.ok()) {
-      Read();
-    } else {
-      EndWith(allowed);
+    const absl::StatusOr<Identity> caller = environment_.guard->CallerOf(*context_, method_);
+    if (!caller.ok()) {
+      EndWith(caller.status());
+      return;
     }
+    OnAdmitted(*caller);
+    Read();
   }
 
   void End(bool replaced) override {
@@ -101,6 +103,8 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
   // Returns what the stream is about, such as a worker's name, for its entry in the audit log. Called under the
   // reactor's lock.
   virtual std::string AuditObject() const { return ""; }
+  // Called once, before the first message, with the identity of the caller, who may call the method.
+  virtual void OnAdmitted(const Identity&) {}
   virtual void OnMessage(In message) = 0;
   // Called when the worker has announced that it will send no more messages.
   virtual void OnHalfClose() { EndWhenSent(); }

@@ -25,9 +25,7 @@ constexpr int kMaxUploads = 16;
 class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirective> {
  public:
   AttachReactor(const WorkerService::Options& options, grpc::CallbackServerContext* context)
-      : BidiReactor(*options.environment, context, kAttach),
-        options_(options),
-        identity_(options.environment->guard->IdentityOf(*context).value_or(Identity())) {}
+      : BidiReactor(*options.environment, context, kAttach), options_(options) {}
 
   void DirectiveDue() override {
     {
@@ -45,6 +43,8 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
  private:
+  void OnAdmitted(const Identity& caller) override { identity_ = caller; }
+
   void OnMessage(v1::WorkerReport report) override {
     const bool is_first = worker_.empty();
     if (!is_first && (report.worker() != worker_ || report.incarnation() != incarnation_)) {
@@ -119,7 +119,7 @@ class AttachReactor final : public BidiReactor<v1::WorkerReport, v1::WorkerDirec
   }
 
   const WorkerService::Options& options_;
-  const Identity identity_;
+  Identity identity_;           // Set before the first message.
   std::string refused_worker_;  // Set only before the stream ends.
   // Empty until the first accepted report sets it. DirectiveDue is called only after that.
   std::string worker_;

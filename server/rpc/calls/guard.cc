@@ -133,22 +133,25 @@ std::string Guard::PeerText(const grpc::ServerContextBase& context) const {
   return address == "socket" ? identity->name : absl::StrCat(identity->name, " at ", address);
 }
 
+absl::StatusOr<Identity> Guard::CallerOf(const grpc::ServerContextBase& context, std::string_view method) const {
+  AMPD_ASSIGN_OR_RETURN(Identity identity, IdentityOf(context));
+  AMPD_RETURN_IF_ERROR(CheckMethod(identity, method));
+  return identity;
+}
+
 absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_view method) const {
-  AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
-  return CheckMethod(identity, method);
+  return CallerOf(context, method).status();
 }
 
 absl::Status Guard::Admit(const grpc::ServerContextBase& context, std::string_view method) const {
-  AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
-  AMPD_RETURN_IF_ERROR(CheckMethod(identity, method));
+  AMPD_ASSIGN_OR_RETURN(const Identity identity, CallerOf(context, method));
   AMPD_RETURN_IF_ERROR(CheckMemoryFor(method, options_.has_memory == nullptr || options_.has_memory()));
   return options_.limits == nullptr ? absl::OkStatus() : options_.limits->TakeCall(identity);
 }
 
 absl::StatusOr<CallLimits::Slot> Guard::AdmitStream(const grpc::ServerContextBase& context,
                                                     std::string_view method) const {
-  AMPD_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(context));
-  AMPD_RETURN_IF_ERROR(CheckMethod(identity, method));
+  AMPD_ASSIGN_OR_RETURN(const Identity identity, CallerOf(context, method));
   AMPD_RETURN_IF_ERROR(CheckMemoryFor(method, options_.has_memory == nullptr || options_.has_memory()));
   return options_.limits == nullptr ? absl::StatusOr<CallLimits::Slot>(nullptr) : options_.limits->TakeStream(identity);
 }

@@ -63,6 +63,9 @@ class Guard {
   // full name, "ampd.v1.JobService/CreateJob".
   absl::Status Check(const grpc::ServerContextBase& context, std::string_view method) const;
 
+  // Does the checks of Check, and returns the identity that passed them.
+  absl::StatusOr<Identity> CallerOf(const grpc::ServerContextBase& context, std::string_view method) const;
+
   // Does the checks of Check for a call that begins, and counts the call for the limits of its caller.
   // RESOURCE_EXHAUSTED if the caller has made too many calls.
   absl::Status Admit(const grpc::ServerContextBase& context, std::string_view method) const;

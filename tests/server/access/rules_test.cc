@@ -211,6 +211,14 @@ TEST(ChooseWorkersTenants, AtMostThoseOfTheIdentity) {
   EXPECT_EQ(*ChooseWorkersTenants(Somebody(Role::kAgent), Tenants({"nlp"})), Tenants({"nlp"}));
 }
 
+// In a worker's registration no tenant stands for all tenants, so an identity without rights must not get that far.
+TEST(ChooseWorkersTenants, AnIdentityThatIsNoAgentGetsNone) {
+  for (const Tenants& wants : {Tenants(), Tenants({"nlp"})}) {
+    EXPECT_EQ(ReasonOf(ChooseWorkersTenants(Identity(), wants).status()), "WRONG_TENANT");
+    EXPECT_EQ(ReasonOf(ChooseWorkersTenants(Somebody(Role::kViewer), wants).status()), "WRONG_TENANT");
+  }
+}
+
 TEST(CheckWorkersTenants, AnOperatorChangesWorkersThatServeNoOtherTenant) {
   const Tenants vision({"vision"});
   const Identity operates = Alice({{Role::kOperator, vision}});
