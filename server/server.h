@@ -36,7 +36,8 @@ class Server {
   // Thread-safe.
   bool MayTakeGrants(const Grants& grants) const;
   // Replaces the limits of callers and, if MayTakeGrants, the roles. They apply from the next call of each connection
-  // on. If a caller may no longer use an open stream, the stream ends within seconds. Thread-safe.
+  // on. If a caller may no longer use an open stream, or loses a tenant in which it could open the stream, the
+  // stream ends within seconds. Thread-safe.
   void SetRights(const Grants& grants, const Limits& limits);
   // Stops the server. After Stop has returned, everything acknowledged is on disk. Idempotent.
   void Stop();

@@ -153,6 +153,17 @@ absl::Status CheckMethod(const Identity& identity, std::string_view method) {
              : Error(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW", WhyTooLow(identity, *rule));
 }
 
+Tenants TenantsForCall(const Identity& identity, std::string_view method) {
+  const Rule* const rule = FindRule(method);
+  Tenants tenants;
+  for (const auto& [role, where] : identity.roles) {
+    if (rule != nullptr && May(role, *rule)) {
+      tenants.Add(where);
+    }
+  }
+  return tenants;
+}
+
 bool MayUseAllJobs(const Identity& identity, const Rule& rule) {
   return rule.job == Rule::Job::kNone ||
          (identity.TenantsWith(Right::kRead).all() && identity.TenantsWith(rule.right).all() &&

@@ -45,6 +45,9 @@ const Rule* FindRule(std::string_view method);
 //   PERMISSION_DENIED  (ROLE_TOO_LOW) the identity's roles lack the right, or there is no rule for the method
 absl::Status CheckMethod(const Identity& identity, std::string_view method);
 
+// Returns the tenants in which the identity may call the method.
+Tenants TenantsForCall(const Identity& identity, std::string_view method);
+
 // Whether the identity may call the method for every job; the caller of this function then need not call CheckJob.
 bool MayUseAllJobs(const Identity& identity, const Rule& rule);
 // Whether the identity may know that the job exists.

@@ -75,7 +75,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadArtifactReq
         pool_(options.uploads),
         response_(response) {
     environment_.observer->StreamOpened(kUploadArtifact);
-    environment_.open_streams->Add(context_, kUploadArtifact, this);
+    AddOpenStream(environment_, context_, kUploadArtifact, this);
   }
 
   void Run() {

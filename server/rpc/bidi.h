@@ -33,7 +33,7 @@ class BidiReactor : public grpc::ServerBidiReactor<In, Out>, public OpenStream, 
         peer_(environment.guard->PeerText(*context)),
         caller_(environment.audit->CallerOf(*context)) {
     environment_.observer->StreamOpened(method_);
-    environment_.open_streams->Add(context_, method_, this);
+    AddOpenStream(environment_, context_, method_, this);
   }
 
   // Starts the stream, or ends it at once if the caller may not call the method. The reactor lives until the stream is

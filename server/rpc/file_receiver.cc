@@ -29,7 +29,7 @@ FileReceiver::FileReceiver(const CallEnvironment& environment, FileRelays* relay
       peer_(environment.guard->PeerText(*context)),
       caller_(environment.audit->CallerOf(*context)) {
   environment_.observer->StreamOpened(kMethod);
-  environment_.open_streams->Add(context_, kMethod, this);
+  AddOpenStream(environment_, context_, kMethod, this);
 }
 
 void FileReceiver::Run(const std::shared_ptr<FileReceiver>& receiver) {

@@ -303,7 +303,7 @@ int GrpcServer::EndDeniedStreams() {
     parts_->trust->Refresh();
   }
   return parts_->open_streams.EndDenied([this](const grpc::ServerContextBase& context, std::string_view method) {
-    return parts_->guard.Check(context, method);
+    return parts_->guard.TenantsFor(context, method);
   });
 }
 

@@ -77,8 +77,9 @@ class GrpcServer {
   // Whether all listeners have capacity for another connection, and no connection was closed since the last call
   // because capacity was missing (Acceptor::HadRoom).
   bool HadConnectionRoom();
-  // Ends the streams whose callers have lost their right to them, because a token expired or was revoked. Returns the
-  // number of these streams, without waiting for their end. Call it once a second.
+  // Ends the streams whose callers have lost their right to them: because a token expired or was revoked, or because
+  // the grants have changed (OpenStreams::EndDenied). Returns the number of these streams, without waiting for their
+  // end. Call it once a second.
   int EndDeniedStreams();
   // Publishes the results of kHealthChecks; `results` is indexed by HealthCheckId. Each check is a gRPC health service
   // with the check's name. The server as a whole and its services are healthy if all checks pass.

@@ -40,6 +40,13 @@ struct CallEnvironment {
   const Limits* limits = nullptr;  // Limits of tenants.
 };
 
+// Adds a stream that begins to the open streams (OpenStreams::Add).
+inline void AddOpenStream(const CallEnvironment& environment, grpc::CallbackServerContext* context,
+                          std::string_view method, OpenStream* stream) {
+  Tenants tenants = environment.guard->TenantsFor(*context, method).value_or(Tenants());
+  environment.open_streams->Add(context, method, std::move(tenants), stream);
+}
+
 // Finishes the call with a status. Called exactly once, from any thread.
 class FinishCall {
  public:

@@ -143,6 +143,11 @@ absl::Status Guard::Check(const grpc::ServerContextBase& context, std::string_vi
   return CallerOf(context, method).status();
 }
 
+absl::StatusOr<Tenants> Guard::TenantsFor(const grpc::ServerContextBase& context, std::string_view method) const {
+  AMPD_ASSIGN_OR_RETURN(const Identity identity, CallerOf(context, method));
+  return TenantsForCall(identity, method);
+}
+
 absl::Status Guard::Admit(const grpc::ServerContextBase& context, std::string_view method) const {
   AMPD_ASSIGN_OR_RETURN(const Identity identity, CallerOf(context, method));
   AMPD_RETURN_IF_ERROR(CheckMemoryFor(method, options_.has_memory == nullptr || options_.has_memory()));

@@ -66,6 +66,9 @@ class Guard {
   // Does the checks of Check, and returns the identity that passed them.
   absl::StatusOr<Identity> CallerOf(const grpc::ServerContextBase& context, std::string_view method) const;
 
+  // Does the checks of Check, and returns the tenants in which the caller may call the method (TenantsForCall).
+  absl::StatusOr<Tenants> TenantsFor(const grpc::ServerContextBase& context, std::string_view method) const;
+
   // Does the checks of Check for a call that begins, and counts the call for the limits of its caller.
   // RESOURCE_EXHAUSTED if the caller has made too many calls.
   absl::Status Admit(const grpc::ServerContextBase& context, std::string_view method) const;

@@ -9,8 +9,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/api/tenants.h"
 
 namespace ampd::server {
 
@@ -23,8 +25,8 @@ class OpenStream {
   // function. Such a stream ends at once if it is waiting now, or else when it would next wait. All other streams are
   // ended by their owners.
   virtual void OnClosing() {}
-  // Called when the caller may no longer call the method. The stream ends with this status as soon as no message is
-  // being written.
+  // Called when the caller may no longer call the method, or no longer in all tenants in which it could. The stream
+  // ends with this status as soon as no message is being written.
   virtual void OnDenied(const absl::Status& status) = 0;
 };
 
@@ -37,14 +39,17 @@ class OpenStreams {
   bool closing() const { return closing_; }
 
   // Adds a stream that begins. `context` belongs to its call. `method` is the full name of the method and must never be
-  // destroyed.
-  void Add(grpc::CallbackServerContext* context, std::string_view method, OpenStream* stream);
+  // destroyed. `tenants`: the tenants in which the caller may call the method now.
+  void Add(grpc::CallbackServerContext* context, std::string_view method, Tenants tenants, OpenStream* stream);
   // Removes a stream that ended. The stream and its context are not used afterwards.
   void Remove(grpc::CallbackServerContext* context);
 
-  using Check = std::function<absl::Status(const grpc::ServerContextBase& context, std::string_view method)>;
-  // Ends the streams for which `check` returns an error, and returns their number. If `check` already failed for a
-  // stream in the previous call, the stream is stuck in a write and is cancelled. Call it once a second, on a thread
+  // Returns the tenants in which the caller may call the method now, or an error if it may not call the method.
+  using Check = std::function<absl::StatusOr<Tenants>(const grpc::ServerContextBase& context, std::string_view method)>;
+  // Ends the streams whose callers have lost rights, and returns their number. If `check` returns an error, the stream
+  // ends with this error. If the caller has lost one of the tenants with which it opened the stream, the stream ends
+  // with UNAVAILABLE (RIGHTS_CHANGED): the client can call again, and the new call has the new rights. If a stream was
+  // already to end in the previous call, it is stuck in a write and is cancelled. Call it once a second, on a thread
   // that belongs to no gRPC server.
   int EndDenied(const Check& check);
 
@@ -54,6 +59,7 @@ class OpenStreams {
  private:
   struct Stream {
     std::string_view method;
+    Tenants tenants;  // Those in which the caller could call the method when the stream began.
     OpenStream* stream = nullptr;
     bool was_denied = false;
   };

@@ -39,7 +39,7 @@ class StreamReactor final : public grpc::ServerWriteReactor<Message>, public Ope
   StreamReactor(const CallEnvironment& environment, grpc::CallbackServerContext* context, std::string_view method)
       : environment_(environment), context_(context), method_(method), caller_(environment.audit->CallerOf(*context)) {
     environment_.observer->StreamOpened(method_);
-    environment_.open_streams->Add(context_, method_, this);
+    AddOpenStream(environment_, context_, method_, this);
   }
 
   // Starts the stream. The reactor lives until the stream is done.

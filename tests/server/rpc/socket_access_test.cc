@@ -29,6 +29,7 @@
 namespace ampd::server {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // A server on which the Unix user that runs this test has the given role, or no role. Its list of admins' uids is
@@ -99,24 +100,86 @@ TEST(SocketAccess, ASubmitterChangesItsOwnJobsOnly) {
   EXPECT_EQ(server.user().GetJob(other.id()).id(), other.id()) << "it may see all jobs";
 }
 
+// Returns the grants with which the user of this test has one role, such as "viewer@vision".
+Grants GrantsOf(const std::string& role) {
+  Grants grants({});
+  EXPECT_TRUE(grants.Add(absl::StrCat("uid:", getuid(), "=", role)).ok());
+  return grants;
+}
+
 TEST(SocketAccess, NewRightsHoldForTheNextCallOfAConnection_AndEndItsStreams) {
   SocketServer server(Role::kSubmitter);
   const v1::Job job = server.user().CreateJob(GoodSpec("own"));
   OpenWatch watch(&server.user(), job.id());
-  const auto grants_of = [](const std::string& role) {
-    Grants grants({});
-    EXPECT_TRUE(grants.Add(absl::StrCat("uid:", getuid(), "=", role)).ok());
-    return grants;
-  };
-  server.loopback().SetRights(grants_of("viewer"), Limits());
+  server.loopback().SetRights(GrantsOf("viewer"), Limits());
   EXPECT_EQ(ReasonOf(CallEmpty(server.user(), "ampd.v1.JobService/CreateJob")), "ROLE_TOO_LOW");
   EXPECT_EQ(server.user().GetJob(job.id()).id(), job.id()) << "a viewer still sees it";
-  server.loopback().SetRights(grants_of("agent"), Limits());
+  server.loopback().SetRights(GrantsOf("agent"), Limits());
   EXPECT_LT(watch.AwaitEnd(), absl::Seconds(5));
   EXPECT_EQ(ReasonOf(watch.status()), "ROLE_TOO_LOW") << watch.status();
   server.loopback().SetRights(Grants({}), Limits());
   EXPECT_EQ(ReasonOf(CallEmpty(server.user(), "ampd.v1.JobService/CreateJob")), "ROLE_TOO_LOW")
       << "that nobody has a role any more needs a restart";
+}
+
+v1::Job CreateJobIn(ServerAccess& access, const std::string& tenant) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = GoodSpec();
+  request.set_tenant(tenant);
+  v1::Job job;
+  const absl::Status created = FromGrpcStatus(access.jobs().CreateJob(Context().get(), request, &job));
+  EXPECT_TRUE(created.ok()) << created;
+  return job;
+}
+
+TEST(SocketAccess, ALostTenant_EndsTheStreamsThatShowItsJobs) {
+  SocketServer server(Role::kViewer);
+  server.loopback().SetRights(GrantsOf("viewer@vision"), Limits());
+  const v1::Job job = CreateJobIn(server.loopback(), "vision");
+  ScriptedWorker worker(&server.loopback(), "w1");
+  worker.Upload(worker.Adopt(job.id()), {}, "one\n");
+  OpenWatch watch(&server.user(), job.id());
+  v1::TailLogsRequest request;
+  request.set_id(job.id());
+  request.set_follow(true);
+  const auto context = Context();
+  const auto reader = server.user().jobs().TailLogs(context.get(), request);
+  v1::TailLogsResponse piece;
+  ASSERT_TRUE(reader->Read(&piece));
+  server.loopback().SetRights(GrantsOf("viewer@nlp"), Limits());
+  EXPECT_LT(watch.AwaitEnd(), absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(watch.status()), "RIGHTS_CHANGED") << watch.status();
+  EXPECT_FALSE(reader->Read(&piece));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(reader->Finish())), "RIGHTS_CHANGED");
+  const auto again = Context();
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(server.user().jobs().TailLogs(again.get(), request)->Finish())), "JOB_NOT_FOUND");
+}
+
+// Reports until the worker is listed, and returns the tenants that it serves.
+std::vector<std::string> TenantsServedBy(ScriptedWorker& worker, const std::string& name, ServerAccess& admin) {
+  for (const absl::Duration end = SystemClock().SinceBoot() + absl::Seconds(20); SystemClock().SinceBoot() < end;) {
+    worker.Report();  // Registers the worker. The registration may not be on disk yet when the server answers.
+    v1::ListWorkersResponse listed;
+    EXPECT_TRUE(admin.admin().ListWorkers(Context().get(), {}, &listed).ok());
+    for (const v1::Worker& one : listed.workers()) {
+      if (one.name() == name) {
+        return {one.tenants().begin(), one.tenants().end()};
+      }
+    }
+  }
+  ADD_FAILURE() << "worker " << name << " was not registered";
+  return {};
+}
+
+TEST(SocketAccess, ALostTenant_EndsTheStreamsOfWorkers_WhichThenServeTheirNewTenants) {
+  SocketServer server(Role::kAgent);
+  server.loopback().SetRights(GrantsOf("agent@vision"), Limits());
+  ScriptedWorker worker(&server.user(), "w1", "agent-1");
+  EXPECT_THAT(TenantsServedBy(worker, "w1", server.loopback()), ElementsAre("vision"));
+  server.loopback().SetRights(GrantsOf("agent@nlp"), Limits());
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(worker.AwaitEnd())), "RIGHTS_CHANGED");
+  ScriptedWorker again(&server.user(), "w2", "agent-2");
+  EXPECT_THAT(TenantsServedBy(again, "w2", server.loopback()), ElementsAre("nlp"));
 }
 
 TEST(SocketAccess, TheOwnerIsDurable_AndThatOfACopyIsWhoMadeIt) {
