@@ -1,19 +1,16 @@
 #include "server/artifacts/artifact_store.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/api/page_budget.h"
 #include "base/api/page_size.h"
 #include "base/error.h"
@@ -24,8 +21,6 @@ namespace ampd::server {
 namespace {
 
 using absl::StatusCode;
-
-constexpr char kPartialSuffix[] = ".partial";
 
 absl::Status NotFound(const std::string& name) {
   return Error(StatusCode::kNotFound, "ARTIFACT_NOT_FOUND", absl::StrCat("there is no artifact \"", name, "\""));
@@ -39,19 +34,6 @@ absl::Status InUse(const std::string& name, const std::string& job) {
                            {{"artifact", name}, {"job", job}});
 }
 
-// Returns the key of the upload whose partial file has this name, or an empty string if the file is no partial file.
-// This is the inverse of PartialPathOf.
-std::string KeyOfPartial(std::string_view file_name) {
-  if (!file_name.ends_with(kPartialSuffix)) {
-    return "";
-  }
-  file_name.remove_suffix(std::string_view(kPartialSuffix).size());
-  const size_t dot = file_name.find('.');
-  const std::string sha256(file_name.substr(dot == std::string_view::npos ? 0 : dot + 1));
-  const std::string tenant(dot == std::string_view::npos ? kDefaultTenant : file_name.substr(0, dot));
-  return CheckDigest("", sha256).ok() && CheckTenantName("", tenant).ok() ? UploadKey(tenant, sha256) : "";
-}
-
 }  // namespace
 
 absl::Status CheckDigest(std::string_view field, std::string_view sha256) {
@@ -62,98 +44,6 @@ absl::Status CheckDigest(std::string_view field, std::string_view sha256) {
               : InvalidFields({{std::string(field), absl::StrCat("is \"", Shortened(sha256, 80),
                                                                  "\"; must be the SHA-256 of the content in 64 "
                                                                  "hexadecimal digits, 0-9 and a-f")}});
-}
-
-absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::Open(Options options) {
-  if (mkdir(options.folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return ErrnoError(errno, "make the folder of artifacts");
-  }
-  AMPD_ASSIGN_OR_RETURN(ArtifactIndex index, ArtifactIndex::Open(options.index_path));
-  std::unique_ptr<ArtifactStore> store(new ArtifactStore(std::move(options), std::move(index)));
-  AMPD_RETURN_IF_ERROR(store->Recover());
-  return store;
-}
-
-std::string ArtifactStore::PartialPathOf(const std::string& key) const {
-  return absl::StrCat(PathOf(absl::StrReplaceAll(key, {{"/", "."}})), kPartialSuffix);
-}
-
-// Makes the folder and the index consistent. The store writes a file before it records the file's name in the index, so
-// after a crash a file may have no name. A name has no file only if somebody removed the file.
-absl::Status ArtifactStore::Recover() {
-  absl::MutexLock index_lock(&index_mutex_);
-  Found found;
-  AMPD_ASSIGN_OR_RETURN(found.contents, index_.Contents());
-  AMPD_RETURN_IF_ERROR(DropNamesWithoutContent(&found.contents));
-  AMPD_ASSIGN_OR_RETURN(const std::vector<ArtifactRow> rows, index_.Uploads());
-  for (const ArtifactRow& row : rows) {
-    found.uploads.insert(KeyOf(row.artifact));
-  }
-  std::error_code error;
-  std::filesystem::directory_iterator entry(options_.folder, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    // Skips entries that are not regular files, such as "lost+found", because they do not belong to the store. Ignores
-    // `gone`, because such an error only means that an entry was deleted after it was listed.
-    std::error_code gone;
-    if (entry->is_regular_file(gone)) {
-      found.file_names.insert(entry->path().filename().string());
-    }
-  }
-  if (error) {
-    return ErrnoError(error.value(), "read the folder of artifacts");
-  }
-  for (const std::string& file_name : found.file_names) {
-    AMPD_RETURN_IF_ERROR(RecoverFile(file_name, found));
-  }
-  absl::MutexLock lock(&mutex_);
-  for (const ArtifactRow& row : rows) {
-    uploads_[KeyOf(row.artifact)] = {0, false, row.use_time, row.use_time};
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Found& found) {
-  if (found.contents.contains(file_name)) {
-    absl::MutexLock lock(&mutex_);
-    num_bytes_ += found.contents.at(file_name);
-    return absl::OkStatus();
-  }
-  const bool has_partial = std::any_of(found.file_names.begin(), found.file_names.end(),
-                                       [&](const auto& other) { return other.ends_with(file_name + kPartialSuffix); });
-  const std::string key = CheckDigest("", file_name).ok() && !has_partial ? file_name : KeyOfPartial(file_name);
-  if (key.empty() || found.uploads.contains(key)) {
-    // This file can be deleted: it is a temporary file, the partial file of an upload that is complete, or the second
-    // name of a partial file.
-    return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
-  }
-  if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
-    return ErrnoError(errno, "rename a file");  // An older server left a complete file without a name in the index.
-  }
-  struct stat status = {};
-  if (stat(PartialPathOf(key).c_str(), &status) != 0) {
-    return ErrnoError(errno, "stat");
-  }
-  absl::MutexLock lock(&mutex_);
-  partials_[key] = {status.st_size, 0, 0, false, absl::FromTimeT(status.st_mtime)};
-  num_bytes_ += status.st_size;
-  return absl::OkStatus();
-}
-
-absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_t>* contents) {
-  for (auto content = contents->begin(); content != contents->end();) {
-    if (access(PathOf(content->first).c_str(), F_OK) == 0) {
-      ++content;
-      continue;
-    }
-    // Only ENOENT shows that the file is gone. After any other error the file may still exist, so its name must stay: a
-    // dropped name cannot be restored.
-    if (errno != ENOENT) {
-      return ErrnoError(errno, absl::StrCat("look for the file of artifact ", content->first));
-    }
-    AMPD_RETURN_IF_ERROR(index_.RemoveContent(content->first));
-    content = contents->erase(content);
-  }
-  return absl::OkStatus();
 }
 
 int64_t ArtifactStore::num_bytes() const {
