@@ -312,7 +312,9 @@ inline constexpr ReasonRow kReasons[] = {
     {"DATA_DIRECTORY_LOCKED", "FAILED_PRECONDITION", MetBy::kOperator, "Another server uses the data directory.",
      "Stop that server, or choose another `--data-dir`."},
     {"DATA_DIRECTORY_UNUSABLE", "FAILED_PRECONDITION", MetBy::kOperator,
-     "The data directory cannot be created, or a backup finds no journal in it.", "Check the path and its rights."},
+     "The data directory cannot be created, or it lacks the files of all artifacts, or a backup finds no journal in "
+     "it.",
+     "Check the path and its rights, and that the disk of its folder `artifacts` is mounted."},
     {"LISTENER_IS_DEAD", "UNAVAILABLE", MetBy::kOperator,
      "A listener of the server accepted no connections any more, and starting it again did not help. The server ended "
      "with exit code 75.",

@@ -60,6 +60,9 @@ absl::Status Storage::OpenArtifacts(const ServerConfig& config, const Answers& a
   options.live_uploads = answers.live_uploads;
   options.job_exists = answers.job_exists;
   options.clock_is_steady = answers.clock_is_steady;
+  options.on_repair = [](const std::string& what, const std::string& artifact) {
+    Log(spdlog::level::warn, what, {{"artifact", artifact}});
+  };
   options.on_sweep_failed = [](const absl::Status& status) {
     Log(spdlog::level::warn, "the sweep of the artifacts failed", {{"detail", std::string(status.message())}});
   };

@@ -137,6 +137,7 @@ absl::Status ArtifactIndex::PrepareStatements() {
       {&count_, "SELECT count(*) FROM artifacts WHERE (?1=x'' OR job=?1) AND " AMPD_OF_TENANTS},
       {&uploads_, "SELECT attempt, use_time, content FROM artifacts WHERE job=x''"},
       {&uploads_of_, "SELECT attempt, use_time, content FROM artifacts WHERE sha256=?1 AND job=x'' ORDER BY number"},
+      {&keys_of_, "SELECT name FROM artifacts WHERE sha256=?1 ORDER BY name"},
       {&tenant_bytes_, "SELECT coalesce(sum(size), 0) FROM artifacts WHERE CAST(tenant AS TEXT)=CAST(?1 AS TEXT)"},
       {&contents_, "SELECT DISTINCT sha256, size FROM artifacts"},
       {&jobs_, "SELECT DISTINCT job FROM artifacts WHERE job!=x''"},
@@ -234,6 +235,16 @@ absl::StatusOr<std::vector<ArtifactRow>> ArtifactIndex::UploadsOf(const std::str
     return absl::OkStatus();
   }));
   return rows;
+}
+
+absl::StatusOr<std::vector<std::string>> ArtifactIndex::KeysOf(const std::string& sha256) {
+  keys_of_.Bind(1, sha256);
+  std::vector<std::string> keys;
+  AMPD_RETURN_IF_ERROR(ForEachRow(keys_of_, [&] {
+    keys.emplace_back(keys_of_.Bytes(0));
+    return absl::OkStatus();
+  }));
+  return keys;
 }
 
 absl::StatusOr<std::map<std::string, int64_t>> ArtifactIndex::Contents() {

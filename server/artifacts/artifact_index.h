@@ -49,6 +49,8 @@ class ArtifactIndex {
   absl::StatusOr<std::optional<ArtifactRow>> Find(const std::string& key);
   // Returns the uploads whose content has this SHA-256, the oldest first.
   absl::StatusOr<std::vector<ArtifactRow>> UploadsOf(const std::string& sha256);
+  // Returns the keys of all names of the content with this SHA-256.
+  absl::StatusOr<std::vector<std::string>> KeysOf(const std::string& sha256);
   absl::Status Remove(const std::string& key);
   // Removes all names of the content with this SHA-256.
   absl::Status RemoveContent(const std::string& sha256);
@@ -77,7 +79,7 @@ class ArtifactIndex {
 
   SqliteDatabase database_;
   SqliteStatement put_, find_, remove_, remove_content_, set_use_time_, has_content_, list_all_, list_job_, count_,
-      uploads_, uploads_of_, tenant_bytes_, contents_, jobs_;
+      uploads_, uploads_of_, keys_of_, tenant_bytes_, contents_, jobs_;
 };
 
 }  // namespace ampd::server

@@ -6,7 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -96,8 +99,11 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
     // name of a partial file.
     return unlink(PathOf(file_name).c_str()) == 0 ? absl::OkStatus() : ErrnoError(errno, "remove a file");
   }
-  if (key == file_name && rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
-    return ErrnoError(errno, "rename a file");  // An older server left a complete file without a name in the index.
+  if (key == file_name) {  // An older server left a complete file without a name in the index.
+    if (rename(PathOf(key).c_str(), PartialPathOf(key).c_str()) != 0) {
+      return ErrnoError(errno, "rename a file");
+    }
+    LogRepair("kept a file without a name as an upload that broke off", key);
   }
   struct stat status = {};
   if (stat(PartialPathOf(key).c_str(), &status) != 0) {
@@ -109,21 +115,50 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
   return absl::OkStatus();
 }
 
-absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_t>* contents) {
-  for (auto content = contents->begin(); content != contents->end();) {
-    if (access(PathOf(content->first).c_str(), F_OK) == 0) {
-      ++content;
+absl::StatusOr<std::vector<std::string>> ArtifactStore::FindMissing(
+    const std::map<std::string, int64_t>& contents) const {
+  std::vector<std::string> missing;
+  for (const auto& [sha256, size_bytes] : contents) {
+    if (access(PathOf(sha256).c_str(), F_OK) == 0) {
       continue;
     }
     // Only ENOENT shows that the file is gone. After any other error the file may still exist, so its name must stay: a
     // dropped name cannot be restored.
     if (errno != ENOENT) {
-      return ErrnoError(errno, absl::StrCat("look for the file of artifact ", content->first));
+      return ErrnoError(errno, absl::StrCat("look for the file of artifact ", sha256));
     }
-    AMPD_RETURN_IF_ERROR(index_.RemoveContent(content->first));
-    content = contents->erase(content);
+    missing.push_back(sha256);
+  }
+  return missing;
+}
+
+absl::Status ArtifactStore::DropNamesWithoutContent(std::map<std::string, int64_t>* contents) {
+  AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> missing, FindMissing(*contents));
+  // A folder that is on another disk is empty if that disk was not mounted. Without their names, the server would later
+  // take its files for broken uploads, and delete them.
+  if (!missing.empty() && missing.size() == contents->size()) {
+    return Error(absl::StatusCode::kFailedPrecondition, "DATA_DIRECTORY_UNUSABLE",
+                 absl::StrCat("the folder ", options_.folder, " has none of the ", missing.size(),
+                              " files of artifacts that ", options_.index_path,
+                              " names; if the folder is on another disk, mount that disk; if the files are lost, copy "
+                              "them from a backup, or delete ",
+                              options_.index_path, " to start without artifacts"));
+  }
+  for (const std::string& sha256 : missing) {
+    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> keys, index_.KeysOf(sha256));
+    AMPD_RETURN_IF_ERROR(index_.RemoveContent(sha256));
+    contents->erase(sha256);
+    for (const std::string& key : keys) {
+      LogRepair("removed the name of an artifact, because its file is gone", key);
+    }
   }
   return absl::OkStatus();
+}
+
+void ArtifactStore::LogRepair(const std::string& what, const std::string& artifact) const {
+  if (options_.on_repair) {
+    options_.on_repair(what, artifact);
+  }
 }
 
 }  // namespace ampd::server

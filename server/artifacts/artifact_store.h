@@ -65,12 +65,16 @@ class ArtifactStore {
     // job. Must be quick.
     std::function<std::map<std::string, std::string>()> live_uploads;
     std::function<bool(const std::string& job)> job_exists;
+    // Called by Open when it removes a name whose file is gone, or keeps a file without a name as a partial upload.
+    // `what` says which. `artifact`: the key of the artifact (KeyOf). May be null.
+    std::function<void(const std::string& what, const std::string& artifact)> on_repair;
     std::function<void(const absl::Status&)> on_sweep_failed;  // Called when a sweep failed; the next one retries.
   };
   static constexpr absl::Duration kSweepInterval = absl::Hours(1);
 
   // Opens the store. Creates the folder and the index if they do not exist, and makes them consistent after a crash.
-  // Returns the errors of ArtifactIndex::Open and of the disk.
+  // Returns FAILED_PRECONDITION (DATA_DIRECTORY_UNUSABLE) if the index names files and the folder has none of them, and
+  // the errors of ArtifactIndex::Open and of the disk.
   static absl::StatusOr<std::unique_ptr<ArtifactStore>> Open(Options options);
   ~ArtifactStore() { Stop(); }
 
@@ -162,9 +166,12 @@ class ArtifactStore {
     std::set<std::string> uploads;            // Keys of the uploads.
     std::set<std::string> file_names;
   };
+  void LogRepair(const std::string& what, const std::string& artifact) const;
   absl::Status RecoverFile(const std::string& file_name, const Found& found);
+  // Returns those entries of `contents` whose files no longer exist.
+  absl::StatusOr<std::vector<std::string>> FindMissing(const std::map<std::string, int64_t>& contents) const;
   // Looks for the file of each entry of `contents`. If a file no longer exists, removes its entry from `contents`, and
-  // all its names from the index.
+  // all its names from the index. If no file exists, removes nothing, and returns an error.
   absl::Status DropNamesWithoutContent(std::map<std::string, int64_t>* contents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
   // Returns the free space on the disk.

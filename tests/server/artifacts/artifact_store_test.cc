@@ -80,6 +80,9 @@ class ArtifactStoreTest : public testing::Test {
     options.live_uploads = [this] { return live_; };
     options.retention = retention_;
     options.clock_is_steady = [this] { return clock_is_steady_; };
+    options.on_repair = [this](const std::string& what, const std::string& artifact) {
+      repairs_.push_back(absl::StrCat(what, ": ", artifact));
+    };
     options.job_exists = [this](const std::string& job) { return jobs_.contains(job); };
     auto store = ArtifactStore::Open(std::move(options));
     absl::Status status = store.status();
@@ -159,6 +162,7 @@ class ArtifactStoreTest : public testing::Test {
   bool clock_is_steady_ = true;
   std::map<std::string, std::string> live_;
   std::set<std::string> jobs_ = {"j-1", "j-2"};
+  std::vector<std::string> repairs_;  // What Open has repaired, as "what: artifact".
   std::unique_ptr<ArtifactStore> store_;
 };
 
@@ -575,11 +579,49 @@ TEST_F(ArtifactStoreTest, OpenCountsAContentOnceThatIsThereWholeAndInPart) {
 
 TEST_F(ArtifactStoreTest, OpenKeepsWhatCameOfAContentWhoseFileWasTakenAway) {
   ASSERT_TRUE(Upload("taken away").ok());
+  ASSERT_TRUE(Upload("whole").ok());
   store_.reset();
   ASSERT_EQ(rename(FileOf("taken away").c_str(), (FileOf("taken away") + ".partial").c_str()), 0);
   Reopen();
-  EXPECT_THAT(Names(), IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre(Sha256Hex("whole")));
   EXPECT_EQ(Received("taken away"), "10");
+}
+
+TEST_F(ArtifactStoreTest, OpenTellsOfEachNameThatItDrops) {
+  ASSERT_TRUE(Upload("taken away").ok());
+  ASSERT_TRUE(store_->PutSample("vision", "j-1", 1, SampleOf(1, "a", "taken away")).ok());
+  ASSERT_TRUE(Upload("whole").ok());
+  store_.reset();
+  ASSERT_EQ(unlink(FileOf("taken away").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(FileOf("nameless"), "nameless").ok());
+  Reopen();
+  const std::string dropped = "removed the name of an artifact, because its file is gone: ";
+  EXPECT_THAT(repairs_,
+              ElementsAre(dropped + Sha256Hex("taken away"), dropped + "j-1/step-1/a",
+                          "kept a file without a name as an upload that broke off: " + Sha256Hex("nameless")));
+  repairs_.clear();
+  Reopen();
+  EXPECT_THAT(repairs_, IsEmpty());
+}
+
+// This happens if the folder is on another disk that was not mounted.
+TEST_F(ArtifactStoreTest, OpenFailsIfAllFilesAreGone_AndChangesNothing) {
+  ASSERT_TRUE(Upload("one").ok());
+  ASSERT_TRUE(store_->PutSample("default", "j-1", 1, SampleOf(1, "a", "text")).ok());
+  store_.reset();
+  const std::string folder = folder_.Path("artifacts"), mounted = folder_.Path("mounted");
+  std::filesystem::rename(folder, mounted);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status failed = TryReopen();
+    EXPECT_EQ(Told(failed), "FAILED_PRECONDITION DATA_DIRECTORY_UNUSABLE");
+    EXPECT_THAT(failed.message(), HasSubstr(absl::StrCat(folder, " has none of the 2 files")));
+  }
+  EXPECT_THAT(repairs_, IsEmpty());
+  std::filesystem::remove(folder);
+  std::filesystem::rename(mounted, folder);
+  Reopen();
+  EXPECT_THAT(Names(), ElementsAre("j-1/step-1/a", Sha256Hex("one")));
+  EXPECT_EQ(*Content(Sha256Hex("one")), "one");
 }
 
 // The digest of an upload's content must not be enough to learn from the store whether another tenant has the content,
