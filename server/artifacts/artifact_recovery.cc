@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -34,6 +33,9 @@ std::string KeyOfPartial(std::string_view file_name) {
   const std::string tenant(dot == std::string_view::npos ? kDefaultTenant : file_name.substr(0, dot));
   return CheckDigest("", sha256).ok() && CheckTenantName("", tenant).ok() ? UploadKey(tenant, sha256) : "";
 }
+
+// Returns the digest in the key of an upload.
+std::string DigestOf(const std::string& key) { return key.substr(key.find('/') + 1); }
 
 }  // namespace
 
@@ -76,6 +78,11 @@ absl::Status ArtifactStore::Recover() {
     return ErrnoError(error.value(), "read the folder of artifacts");
   }
   for (const std::string& file_name : found.file_names) {
+    if (const std::string key = KeyOfPartial(file_name); !key.empty()) {
+      found.partials.insert(DigestOf(key));
+    }
+  }
+  for (const std::string& file_name : found.file_names) {
     AMPD_RETURN_IF_ERROR(RecoverFile(file_name, found));
   }
   absl::MutexLock lock(&mutex_);
@@ -91,8 +98,7 @@ absl::Status ArtifactStore::RecoverFile(const std::string& file_name, const Foun
     num_bytes_ += found.contents.at(file_name);
     return absl::OkStatus();
   }
-  const bool has_partial = std::any_of(found.file_names.begin(), found.file_names.end(),
-                                       [&](const auto& other) { return other.ends_with(file_name + kPartialSuffix); });
+  const bool has_partial = found.partials.contains(file_name);
   const std::string key = CheckDigest("", file_name).ok() && !has_partial ? file_name : KeyOfPartial(file_name);
   if (key.empty() || found.uploads.contains(key)) {
     // This file can be deleted: it is a temporary file, the partial file of an upload that is complete, or the second

@@ -82,10 +82,7 @@ absl::Status ArtifactStore::CheckTenantRoom(const std::string& tenant, const std
   AMPD_ASSIGN_OR_RETURN(int64_t used, index_.TenantBytes(tenant));
   {
     absl::MutexLock lock(&mutex_);
-    for (const auto& [other, partial] : partials_) {
-      const bool is_tenants = UploadKey(tenant, other.substr(other.find('/') + 1)) == other;
-      used += is_tenants && other != key ? std::max(partial.received_bytes, partial.announced_bytes) : 0;
-    }
+    used += PartialsOf(tenant, key).num_bytes;
   }
   return used + size_bytes <= *quota
              ? absl::OkStatus()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -51,7 +52,11 @@ class ArtifactStore {
     std::string folder;
     std::string index_path;
     const Clock* clock = nullptr;
-    int64_t quota_bytes = int64_t{50} << 30;          // Limit for all stored files, including partial uploads.
+    int64_t quota_bytes = int64_t{50} << 30;  // Limit for all stored files, including partial uploads.
+    // Limits for the number of uploads that are open or broke off, of one tenant and of all tenants. Each has an entry
+    // in memory, and most have a file.
+    size_t max_tenant_partials = 1'000;
+    size_t max_partials = 10'000;
     int64_t min_free_bytes = 0;                       // Free disk space that every write must leave.
     absl::Duration retention = absl::Hours(24 * 30);  // Zero: uploads are kept forever.
     absl::Duration partial_retention = absl::Hours(24);
@@ -101,7 +106,9 @@ class ArtifactStore {
   //   INVALID_ARGUMENT    a field is invalid
   //   UNAVAILABLE         another upload of the content is being written or read back right now (UPLOAD_BUSY)
   //   ABORTED             the offset is not where the last upload broke off (OFFSET_MISMATCH)
-  //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA) or the disk (DISK_FULL) has too little space left
+  //   RESOURCE_EXHAUSTED  the quota (ARTIFACT_QUOTA), the tenant's limit (TENANT_LIMIT) or the disk (DISK_FULL) has too
+  //                       little space left, or the tenant or the server has too many uploads that are open or broke
+  //                       off (TOO_MANY_UPLOADS)
   absl::StatusOr<Begun> BeginUpload(const std::string& tenant, const v1::UploadArtifactRequest& request);
 
   // ---- Artifacts by Artifact.name. NOT_FOUND (reason ARTIFACT_NOT_FOUND) if none of these tenants has an artifact
@@ -165,6 +172,7 @@ class ArtifactStore {
     std::map<std::string, int64_t> contents;  // The size of each file that has a name, by its digest.
     std::set<std::string> uploads;            // Keys of the uploads.
     std::set<std::string> file_names;
+    std::set<std::string> partials;  // Digests of the contents that have a partial file of any tenant.
   };
   void LogRepair(const std::string& what, const std::string& artifact) const;
   absl::Status RecoverFile(const std::string& file_name, const Found& found);
@@ -194,7 +202,17 @@ class ArtifactStore {
   // Returns RESOURCE_EXHAUSTED (TENANT_LIMIT) if an artifact with this key and size would exceed the tenant's limit.
   absl::Status CheckTenantRoom(const std::string& tenant, const std::string& key, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(index_mutex_);
-  absl::StatusOr<uint64_t> ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request);
+  absl::StatusOr<uint64_t> ClaimPartial(const std::string& tenant, const v1::UploadArtifactRequest& request);
+  // Returns RESOURCE_EXHAUSTED (TOO_MANY_UPLOADS) if the tenant or the server may have no further partial upload.
+  absl::Status CheckNumPartials(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The number of a tenant's partial uploads, and the bytes that they have or have announced.
+  struct PartialsUse {
+    size_t num_partials = 0;
+    int64_t num_bytes = 0;
+  };
+  // Sums up the partial uploads of a tenant, without the one with the key `except`.
+  PartialsUse PartialsOf(const std::string& tenant, const std::string& except) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reserves the partial file for a write of this upload. No other upload touches the file before EndWrite. Returns
   // ABORTED (reason UPLOAD_TAKEN_OVER) if another upload has become the owner.
   absl::Status BeginWrite(const std::string& key, uint64_t owner, int64_t num_bytes);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/formats/sha256.h"
@@ -48,6 +49,16 @@ absl::Status Busy() {
                         absl::Seconds(1));
 }
 
+absl::Status TooManyUploads(const std::string& whose, size_t limit) {
+  return WithRetryDelay(
+      Error(
+          StatusCode::kResourceExhausted, "TOO_MANY_UPLOADS",
+          absl::StrCat(whose, " already has ", limit,
+                       " uploads that are open or broke off; complete some of them, or wait: an upload that broke off "
+                       "is deleted after a day")),
+      absl::Seconds(30));
+}
+
 absl::Status TakenOver() {
   return Error(StatusCode::kAborted, "UPLOAD_TAKEN_OVER", "another upload of this content has taken over");
 }
@@ -86,7 +97,9 @@ absl::StatusOr<v1::Upload> ArtifactStore::GetUpload(const std::string& tenant, c
 
 // Makes a new upload the owner of the partial content, so that only this upload may write the content. Returns the
 // number of the upload, or 0 if the content is already complete.
-absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, const v1::UploadArtifactRequest& request) {
+absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& tenant,
+                                                     const v1::UploadArtifactRequest& request) {
+  const std::string key = UploadKey(tenant, request.sha256());
   const int64_t free_bytes = FreeBytes();
   absl::MutexLock lock(&mutex_);
   const auto found = partials_.find(key);
@@ -106,15 +119,41 @@ absl::StatusOr<uint64_t> ArtifactStore::ClaimPartial(const std::string& key, con
                  absl::StrCat("offset_bytes is ", request.offset_bytes(), "; ", received,
                               " bytes of this content came: go on from there"));
   }
+  if (found == partials_.end()) {
+    AMPD_RETURN_IF_ERROR(CheckNumPartials(tenant));
+  }
   AMPD_RETURN_IF_ERROR(CheckRoom(request.size_bytes() - received, free_bytes));
   Partial& partial = partials_[key];
   partial.announced_bytes = request.size_bytes();
   partial.owner = ++last_owner_;
-  // The partial content is busy until BeginUpload has opened its file. Otherwise another upload could finish meanwhile,
-  // and BeginUpload would create the partial file again.
-  partial.is_busy = true;
   partial.write_time = options_.clock->Now();
   return partial.owner;
+}
+
+absl::Status ArtifactStore::CheckNumPartials(const std::string& tenant) const {
+  if (PartialsOf(tenant, /*except=*/"").num_partials >= options_.max_tenant_partials) {
+    return TooManyUploads(absl::StrCat("the tenant ", tenant), options_.max_tenant_partials);
+  }
+  return partials_.size() < options_.max_partials ? absl::OkStatus()
+                                                  : TooManyUploads("the server", options_.max_partials);
+}
+
+ArtifactStore::PartialsUse ArtifactStore::PartialsOf(const std::string& tenant, const std::string& except) const {
+  const bool is_default = tenant == kDefaultTenant;
+  const std::string prefix = is_default ? "" : absl::StrCat(tenant, "/");
+  PartialsUse use;
+  for (auto found = partials_.lower_bound(prefix); found != partials_.end(); ++found) {
+    const auto& [key, partial] = *found;
+    if (!key.starts_with(prefix)) {
+      break;
+    }
+    // The keys of the default tenant's uploads have no tenant, and are scattered among the others.
+    if (key != except && !(is_default && absl::StrContains(key, '/'))) {
+      ++use.num_partials;
+      use.num_bytes += std::max(partial.received_bytes, partial.announced_bytes);
+    }
+  }
+  return use;
 }
 
 absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const std::string& tenant,
@@ -128,7 +167,7 @@ absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const std::strin
     if (!row.has_value()) {
       AMPD_RETURN_IF_ERROR(CheckTenantRoom(tenant, key, request.size_bytes()));
     }
-    claimed = ClaimPartial(key, request);
+    claimed = ClaimPartial(tenant, request);
   }
   AMPD_ASSIGN_OR_RETURN(const uint64_t owner, std::move(claimed));
   if (owner == 0) {
@@ -144,15 +183,7 @@ absl::StatusOr<ArtifactStore::Begun> ArtifactStore::BeginUpload(const std::strin
     }
     return Begun{std::move(artifact), nullptr};
   }
-  UniqueFd file(open(PartialPathOf(key).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const bool is_open = file.ok() && lseek(file.get(), request.offset_bytes(), SEEK_SET) >= 0;
-  const int error = errno;
-  EndWrite(key, 0, /*ok=*/true);
-  if (!is_open) {
-    return ErrnoError(error, "open an upload's file");
-  }
-  return Begun{std::nullopt,
-               std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, tenant, request, owner, std::move(file)))};
+  return Begun{std::nullopt, std::unique_ptr<ArtifactUpload>(new ArtifactUpload(this, tenant, request, owner))};
 }
 
 absl::Status ArtifactStore::BeginWrite(const std::string& key, uint64_t owner, int64_t num_bytes) {
@@ -226,7 +257,7 @@ absl::StatusOr<v1::Artifact> ArtifactStore::Record(const std::string& tenant, co
 }
 
 ArtifactUpload::ArtifactUpload(ArtifactStore* store, std::string tenant, const v1::UploadArtifactRequest& request,
-                               uint64_t owner, UniqueFd file)
+                               uint64_t owner)
     : store_(store),
       tenant_(std::move(tenant)),
       key_(UploadKey(tenant_, request.sha256())),
@@ -234,8 +265,27 @@ ArtifactUpload::ArtifactUpload(ArtifactStore* store, std::string tenant, const v
       file_name_(request.file_name()),
       size_bytes_(request.size_bytes()),
       owner_(owner),
-      file_(std::move(file)),
       received_bytes_(request.offset_bytes()) {}
+
+absl::Status ArtifactUpload::OpenFile() {
+  if (file_.ok()) {
+    return absl::OkStatus();
+  }
+  UniqueFd file(open(store_->PartialPathOf(key_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.ok() || lseek(file.get(), received_bytes_, SEEK_SET) < 0) {
+    return ErrnoError(errno, "open an upload's file");
+  }
+  file_ = std::move(file);
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactUpload::Write(std::string_view piece) {
+  if (piece.empty()) {
+    return absl::OkStatus();
+  }
+  AMPD_RETURN_IF_ERROR(OpenFile());
+  return WriteAll(file_.get(), piece);
+}
 
 absl::Status ArtifactUpload::Append(std::string_view piece) {
   const auto num_bytes = static_cast<int64_t>(piece.size());
@@ -248,7 +298,7 @@ absl::Status ArtifactUpload::Append(std::string_view piece) {
                                                    num_bytes - (size_bytes_ - received_bytes_), " bytes")}});
   }
   AMPD_RETURN_IF_ERROR(store_->BeginWrite(key_, owner_, num_bytes));
-  const absl::Status written = WriteAll(file_.get(), piece);
+  const absl::Status written = Write(piece);
   store_->EndWrite(key_, num_bytes, written.ok());
   received_bytes_ += written.ok() ? num_bytes : 0;
   return written;
@@ -264,6 +314,7 @@ absl::StatusOr<v1::Artifact> ArtifactUpload::Finish() {
   AMPD_RETURN_IF_ERROR(store_->BeginWrite(key_, owner_, 0));
   const std::string path = store_->PartialPathOf(key_);
   const auto finish = [&]() -> absl::StatusOr<v1::Artifact> {
+    AMPD_RETURN_IF_ERROR(OpenFile());
     if (fsync(file_.get()) != 0) {
       return ErrnoError(errno, "sync an upload's file");
     }

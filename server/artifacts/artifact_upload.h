@@ -31,8 +31,11 @@ class ArtifactUpload {
 
  private:
   friend class ArtifactStore;
-  ArtifactUpload(ArtifactStore* store, std::string tenant, const v1::UploadArtifactRequest& request, uint64_t owner,
-                 UniqueFd file);
+  ArtifactUpload(ArtifactStore* store, std::string tenant, const v1::UploadArtifactRequest& request, uint64_t owner);
+  // Opens the partial file, and creates it if it does not exist. REQUIRES: the file is reserved for this upload
+  // (ArtifactStore::BeginWrite), also for Write.
+  absl::Status OpenFile();
+  absl::Status Write(std::string_view piece);
 
   ArtifactStore* const store_;
   const std::string tenant_;
@@ -41,7 +44,7 @@ class ArtifactUpload {
   const std::string file_name_;
   const int64_t size_bytes_;
   const uint64_t owner_;
-  UniqueFd file_;
+  UniqueFd file_;  // Open from the first byte on, so an upload without content makes no file.
   int64_t received_bytes_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -77,6 +78,9 @@ class ArtifactStoreTest : public testing::Test {
     options.index_path = folder_.Path("artifacts.db");
     options.clock = &clock_;
     options.quota_bytes = quota_bytes_;
+    options.max_tenant_partials = max_tenant_partials_;
+    options.max_partials = max_partials_;
+    options.tenant_quota = [this](const std::string&) { return tenant_quota_; };
     options.live_uploads = [this] { return live_; };
     options.retention = retention_;
     options.clock_is_steady = [this] { return clock_is_steady_; };
@@ -158,6 +162,9 @@ class ArtifactStoreTest : public testing::Test {
   SimulatedClock clock_;
   std::string tenant_ = "default";  // The tenant of all calls in a test.
   int64_t quota_bytes_ = 1 << 20;
+  size_t max_tenant_partials_ = 1000;
+  size_t max_partials_ = 1000;
+  std::optional<int64_t> tenant_quota_;  // Of every tenant.
   absl::Duration retention_ = absl::Hours(24 * 30);
   bool clock_is_steady_ = true;
   std::map<std::string, std::string> live_;
@@ -351,6 +358,53 @@ TEST_F(ArtifactStoreTest, WhatIsMoreThanTheQuotaLeavesIsRefusedBeforeItComes) {
   auto two = Begin(First("bbbbbbbb"));
   ASSERT_TRUE(one->upload->Append("aaaaaaaa").ok());
   EXPECT_EQ(Told(two->upload->Append("bbbbbbbb")), "RESOURCE_EXHAUSTED ARTIFACT_QUOTA");
+}
+
+TEST_F(ArtifactStoreTest, AnUploadWithoutContentMakesNoFile) {
+  auto begun = Begin(First("content"));
+  ASSERT_TRUE(begun.ok());
+  EXPECT_TRUE(begun->upload->Append("").ok());
+  EXPECT_THAT(Files(), IsEmpty());
+  ASSERT_TRUE(begun->upload->Append("content").ok());
+  EXPECT_THAT(Files(), ElementsAre(Sha256Hex("content") + ".partial"));
+  EXPECT_TRUE(begun->upload->Finish().ok());
+}
+
+TEST_F(ArtifactStoreTest, UploadsThatAreNotCompleteAreLimited_PerTenantAndTogether) {
+  max_tenant_partials_ = 3;
+  max_partials_ = 5;
+  Reopen();
+  const auto begin = [this](const std::string& tenant, const std::string& content) {
+    return Told(store_->BeginUpload(tenant, First(content)).status());
+  };
+  for (const char* content : {"one", "two", "three"}) {
+    EXPECT_EQ(begin("default", content), "OK");
+  }
+  const absl::Status refused = Begin(First("four")).status();
+  EXPECT_EQ(Told(refused), "RESOURCE_EXHAUSTED TOO_MANY_UPLOADS");
+  EXPECT_THAT(refused.message(), HasSubstr("the tenant default already has 3 uploads"));
+  EXPECT_TRUE(RetryDelayOf(refused).has_value());
+  EXPECT_EQ(begin("default", "two"), "OK") << "an upload may begin again";
+  EXPECT_EQ(begin("abc", "one"), "OK");
+  EXPECT_EQ(begin("vision", "one"), "OK");
+  EXPECT_EQ(begin("vision", "two"), "RESOURCE_EXHAUSTED TOO_MANY_UPLOADS");
+  EXPECT_EQ(Told(Upload("one")), "OK");
+  EXPECT_EQ(begin("vision", "two"), "OK") << "an upload of another tenant is complete";
+  clock_.Advance(absl::Hours(25));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_EQ(begin("default", "four"), "OK");
+}
+
+TEST_F(ArtifactStoreTest, UploadsThatAreNotCompleteCountTowardsTheLimitOfTheirTenantOnly) {
+  tenant_quota_ = 10;
+  EXPECT_EQ(Told(Begin(First("12345678")).status()), "OK");
+  EXPECT_EQ(Told(Begin(First("abc")).status()), "RESOURCE_EXHAUSTED TENANT_LIMIT");
+  for (const char* tenant : {"abc", "vision", "vision-2"}) {
+    tenant_ = tenant;
+    EXPECT_EQ(Told(Begin(First("12345678")).status()), "OK");
+    EXPECT_EQ(Told(Begin(First("abc")).status()), "RESOURCE_EXHAUSTED TENANT_LIMIT");
+    EXPECT_EQ(Told(Begin(First("12345678")).status()), "OK") << "the same upload begins again";
+  }
 }
 
 TEST_F(ArtifactStoreTest, ADownloadBeginsAtItsOffset) {
