@@ -25,7 +25,9 @@ namespace {
 using absl::StatusCode;
 using v1::Job;
 
-constexpr int64_t kMaxCounted = 20'000;  // The most history records that are read to count matches.
+// The most bytes of history records that are read for one page, and the most that are read to count matches. The
+// records are read in parts of some megabytes, so slightly more may be read.
+constexpr size_t kMaxReadBytes = size_t{128} << 20;
 // The most comparisons of queued jobs with devices for one page. This many take a few hundred milliseconds.
 constexpr int64_t kMaxExamined = 200'000;
 
@@ -51,33 +53,72 @@ std::map<int64_t, JobRecordPtr> CollectHot(const ClusterState& state, int64_t be
   return jobs;
 }
 
-// Adds matching jobs of the history table, newest first, until `limit` jobs were added.
-absl::Status CollectArchived(Journal& history, int64_t before, const Wanted& wanted, size_t limit,
-                             std::map<int64_t, JobRecordPtr>* jobs) {
+// Reads records of the history table, newest first, from one submit order on. Reads at most `max_records` records, and
+// at most kMaxReadBytes.
+class HistoryScan {
+ public:
+  HistoryScan(Journal& history, int64_t before, int64_t max_records)
+      : history_(history), before_(before), num_left_(max_records) {}
+
+  // Returns the next records. Returns none if the table has no more, or if the scan has read as much as it may.
+  absl::StatusOr<std::vector<JobRecordPtr>> Next() {
+    std::vector<JobRecordPtr> parsed;
+    if (has_stopped()) {
+      return parsed;
+    }
+    const auto limit = static_cast<int>(std::min<int64_t>(num_left_, kMaxPage));
+    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history_.ListArchived(before_, limit));
+    for (const std::string& bytes : records) {
+      AMPD_ASSIGN_OR_RETURN(JobRecordPtr record, ParseJobRecord(bytes));
+      before_ = record->job().submit_order();
+      num_bytes_ += bytes.size();
+      parsed.push_back(std::move(record));
+    }
+    num_left_ -= static_cast<int64_t>(records.size());
+    return parsed;
+  }
+
+  // Whether the scan has read as much as it may. The table may then have more records.
+  bool has_stopped() const { return num_left_ <= 0 || num_bytes_ >= kMaxReadBytes; }
+  // The submit order of the last record that was read.
+  int64_t position() const { return before_; }
+
+ private:
+  Journal& history_;
+  int64_t before_;
+  int64_t num_left_;
+  size_t num_bytes_ = 0;
+};
+
+// Adds matching jobs of the history table, newest first, until `limit` jobs were added. If the scan stops before that,
+// returns the submit order of the last job that was read; the jobs before it were not looked at. Otherwise returns
+// nullopt.
+absl::StatusOr<std::optional<int64_t>> CollectArchived(HistoryScan scan, const Wanted& wanted, size_t limit,
+                                                       std::map<int64_t, JobRecordPtr>* jobs) {
   size_t num_added = 0;
   PageBudget budget;  // The page has the same budget, so no job that is left out here would fit on it.
   while (num_added < limit) {
-    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, history.ListArchived(before, kMaxPage));
+    AMPD_ASSIGN_OR_RETURN(const std::vector<JobRecordPtr> records, scan.Next());
     if (records.empty()) {
-      return absl::OkStatus();
+      return scan.has_stopped() ? std::optional(scan.position()) : std::nullopt;
     }
-    for (const std::string& bytes : records) {
-      AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
-      before = record->job().submit_order();
-      if (num_added < limit && wanted.Has(record->job()) && jobs->emplace(before, record).second) {
+    for (const JobRecordPtr& record : records) {
+      const Job& job = record->job();
+      if (num_added < limit && wanted.Has(job) && jobs->emplace(job.submit_order(), record).second) {
         ++num_added;
-        if (!budget.Take(record->job().ByteSizeLong())) {
-          return absl::OkStatus();
+        if (!budget.Take(job.ByteSizeLong())) {
+          return std::nullopt;
         }
       }
     }
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-// Returns the number of all jobs that match, or 0 if counting would take too long. `page`: the first page of these
-// jobs.
-absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const Wanted& wanted, const v1::ListJobsResponse& page) {
+// Returns the number of all jobs that match, or 0 if counting would take too long: if it had to read more than
+// `max_records` records of the history table. `page`: the first page of these jobs.
+absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const Wanted& wanted, int64_t max_records,
+                                  const v1::ListJobsResponse& page) {
   if (page.next_page_token().empty()) {
     return page.jobs_size();
   }
@@ -89,20 +130,19 @@ absl::StatusOr<int64_t> CountJobs(const Ledger& ledger, const Wanted& wanted, co
   if (wanted.has_all()) {
     return num_hot + num_archived;
   }
-  if (num_archived > kMaxCounted) {
+  if (num_archived > max_records) {
     return 0;
   }
   int64_t num_matching = 0;
-  for (int64_t before = std::numeric_limits<int64_t>::max();;) {
-    AMPD_ASSIGN_OR_RETURN(const std::vector<std::string> records, ledger.history().ListArchived(before, kMaxPage));
+  // One record more than there are, so the scan does not stop at the last one.
+  HistoryScan scan(ledger.history(), std::numeric_limits<int64_t>::max(), max_records + 1);
+  while (true) {
+    AMPD_ASSIGN_OR_RETURN(const std::vector<JobRecordPtr> records, scan.Next());
     if (records.empty()) {
-      return num_hot + num_matching;
+      return scan.has_stopped() ? 0 : num_hot + num_matching;
     }
-    for (const std::string& bytes : records) {
-      AMPD_ASSIGN_OR_RETURN(const JobRecordPtr record, ParseJobRecord(bytes));
-      before = record->job().submit_order();
-      num_matching += wanted.Has(record->job()) ? 1 : 0;
-    }
+    num_matching += std::count_if(records.begin(), records.end(),
+                                  [&](const JobRecordPtr& record) { return wanted.Has(record->job()); });
   }
 }
 
@@ -136,8 +176,15 @@ absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequ
   // in the other order it could be missed.
   std::map<int64_t, JobRecordPtr> jobs =
       options_.ledger->Read([&](const ClusterState& state) { return CollectHot(state, before, wanted, limit); });
-  AMPD_RETURN_IF_ERROR(CollectArchived(options_.ledger->history(), before, wanted, limit, &jobs));
+  AMPD_ASSIGN_OR_RETURN(const std::optional<int64_t> stop,
+                        CollectArchived(HistoryScan(options_.ledger->history(), before, options_.max_history_records),
+                                        wanted, limit, &jobs));
   v1::ListJobsResponse response;
+  if (stop.has_value()) {
+    // The next page begins here. Jobs in memory that were submitted earlier belong to later pages.
+    jobs.erase(jobs.begin(), jobs.lower_bound(*stop));
+    response.set_next_page_token(absl::StrCat(*stop));
+  }
   PageBudget budget;
   for (auto entry = jobs.rbegin(); entry != jobs.rend(); ++entry) {
     if (response.jobs_size() == page_size || !budget.Take(entry->second->job().ByteSizeLong())) {
@@ -148,7 +195,8 @@ absl::StatusOr<v1::ListJobsResponse> JobQueries::ListJobs(const v1::ListJobsRequ
   }
   AddPending(jobs, &response);
   if (request.page_token().empty()) {
-    AMPD_ASSIGN_OR_RETURN(const int64_t total, CountJobs(*options_.ledger, wanted, response));
+    AMPD_ASSIGN_OR_RETURN(const int64_t total,
+                          CountJobs(*options_.ledger, wanted, options_.max_history_records, response));
     response.set_total_size(total);
   }
   return response;

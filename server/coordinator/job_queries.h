@@ -33,6 +33,9 @@ class JobQueries {
     const Clock* clock = nullptr;
     const WorkerSessions* sessions = nullptr;
     RetentionPolicy retention;
+    // The most records of the history table that ListJobs reads for one page, and the most that it reads to count all
+    // matches. This many take a few hundred milliseconds.
+    int64_t max_history_records = 20'000;
   };
   explicit JobQueries(const Options& options) : options_(options) {}
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "tests/server/coordinator/coordinator_fixtures.h"
 
@@ -180,6 +181,36 @@ TEST_F(JobQueriesTest, ListJobs_FiltersAndPagesOverBothTables) {
     filtered.set_page_token(page->next_page_token());
   } while (!filtered.page_token().empty());
   EXPECT_THAT(seen, testing::ElementsAre(ids[5], ids[3], ids[2], ids[1])) << "pages hold matching jobs only";
+}
+
+TEST_F(JobQueriesTest, ListJobs_EndsAPageWhenItHasReadAsMuchOfTheHistoryAsItMay) {
+  std::vector<std::string> ids;
+  for (const char* name : {"wanted", "wanted", "other", "other", "other", "other", "other"}) {
+    ids.push_back((*Create("", name))->id());
+  }
+  absl::StatusOr<JobPtr> result;  // Pump writes it.
+  for (const size_t ended : {0, 2, 3, 4, 5, 6}) {  // Job 1 stays in memory.
+    v1::CancelJobRequest cancel;
+    cancel.set_id(ids[ended]);
+    coordinator->commands().CancelJob(cancel, Into(&result));
+  }
+  Pump();
+  Pass(absl::Hours(2));
+  const JobQueries queries(
+      {.ledger = ledger.get(), .clock = &clock, .sessions = &coordinator->sessions(), .max_history_records = 2});
+  v1::ListJobsRequest request;
+  request.set_filter("name=wanted");
+  std::vector<std::string> pages;
+  do {
+    const auto page = queries.ListJobs(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->total_size(), 0) << "counting would take too long";
+    pages.push_back(absl::StrJoin(page->jobs(), " ", [](std::string* out, const Job& job) { *out += job.id(); }));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  // Each of the first three pages reads two of the six jobs in the history. The third one reaches the wanted job there,
+  // and lists the wanted job in memory before it, because that was submitted later.
+  EXPECT_THAT(pages, testing::ElementsAre("", "", absl::StrCat(ids[1], " ", ids[0]), ""));
 }
 
 // Returns why the jobs wait, the newest job first. An exclamation mark, as in "NO_WORKERS!", means that no worker could
