@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -68,7 +69,10 @@ void AttemptLogWriter::Append(std::string_view bytes) {
     }
     const std::string_view part = bytes.substr(0, segment_end_ - end_);
     if (!WriteAll(segment_.get(), part).ok()) {
-      segment_.Reset();  // the segment that was written in part ends here; the next one gets its own offset
+      GiveUpSegment();  // the segment that was written in part ends here; the next one gets its own offset
+    } else if (std::exchange(segment_is_new_, false)) {
+      // Only now, because on a full disk the old segments would be deleted and no new one could be written.
+      DropOldest();
     }
     end_ += static_cast<int64_t>(part.size());
     bytes.remove_prefix(part.size());
@@ -76,15 +80,24 @@ void AttemptLogWriter::Append(std::string_view bytes) {
 }
 
 bool AttemptLogWriter::OpenSegment() {
-  DropOldest();
+  segment_begin_ = end_;
   segment_ = UniqueFd(open(SegmentPath(folder_, end_).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   segment_end_ = end_ + limits_.segment_bytes;
+  segment_is_new_ = true;
   return segment_.ok();
+}
+
+void AttemptLogWriter::GiveUpSegment() {
+  struct stat status = {};
+  if (fstat(segment_.get(), &status) == 0 && status.st_size == 0) {
+    unlink(SegmentPath(folder_, segment_begin_).c_str());
+  }
+  segment_.Reset();
 }
 
 void AttemptLogWriter::DropOldest() {
   std::map<int64_t, int64_t> segments = ListSegments(folder_);
-  while (static_cast<int>(segments.size()) >= std::max(2, limits_.num_segments)) {
+  while (static_cast<int>(segments.size()) > std::max(2, limits_.num_segments)) {
     const auto second = std::next(segments.begin());
     unlink(SegmentPath(folder_, second->first).c_str());
     segments.erase(second);

@@ -16,7 +16,8 @@
 // The first segment and the newest ones are kept. The segments between them are deleted and leave a gap.
 namespace ampd::shim {
 
-// Writes the log of an attempt. If a write fails, its bytes are lost and leave a gap; the trainer is not affected.
+// Writes the log of an attempt. If a write fails, its bytes are lost and leave a gap; the trainer is not affected. An
+// old segment is deleted only after a new one was written, so a full disk does not cost what was written before.
 // Single-threaded; owner: the shim's loop.
 class AttemptLogWriter {
  public:
@@ -30,12 +31,17 @@ class AttemptLogWriter {
 
  private:
   bool OpenSegment();
+  // Closes the segment after a failed write, and deletes it if it is empty.
+  void GiveUpSegment();
+  // Deletes the second segment until the number of segments is within the limit.
   void DropOldest();
 
   const std::string folder_;
   const Limits limits_;
   UniqueFd segment_;
-  int64_t segment_end_ = 0;  // offset at which the next segment begins
+  bool segment_is_new_ = false;  // whether nothing was written to the segment yet
+  int64_t segment_begin_ = 0;    // offset of the segment's first byte
+  int64_t segment_end_ = 0;      // offset at which the next segment begins
   int64_t end_ = 0;
 };
 

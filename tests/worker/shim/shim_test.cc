@@ -1,10 +1,12 @@
 #include "worker/shim/shim.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -116,6 +118,50 @@ TEST_F(AttemptLog, BeyondItsLimit_KeepsTheFirstAndTheNewestAndCountsTheGap) {
   EXPECT_EQ(part->content, "segment 8\n");
   EXPECT_EQ(ReadAttemptLog(folder_, 90, 100)->content, "segment 9\n");
   EXPECT_EQ(ReadAttemptLog(folder_, 100, 100)->content, "");
+}
+
+// While an object of this class exists, this process can write nothing to files, as on a full disk.
+class NoRoomInFiles {
+ public:
+  NoRoomInFiles() {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit none = {0, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  }
+  ~NoRoomInFiles() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    signal(SIGXFSZ, signal_before_);
+  }
+
+ private:
+  // By default this signal ends a process that writes more than its limit.
+  const sighandler_t signal_before_ = signal(SIGXFSZ, SIG_IGN);
+  rlimit before_ = {};
+};
+
+TEST_F(AttemptLog, OnAFullDisk_KeepsWhatWasWrittenBefore) {
+  AttemptLogWriter writer(folder_, {.segment_bytes = 10, .num_segments = 3});
+  for (int i = 0; i < 3; ++i) {
+    writer.Append(absl::StrCat("segment ", i, "\n"));
+  }
+  {
+    const NoRoomInFiles no_room;
+    for (int i = 0; i < 10; ++i) {
+      writer.Append("lost text\n");
+    }
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ReadAttemptLog(folder_, 10 * i, 100)->content, absl::StrCat("segment ", i, "\n"));
+  }
+  EXPECT_EQ(ReadAttemptLog(folder_, 30, 100)->content, "");
+  const std::filesystem::directory_iterator files(folder_);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 3) << "no segment is empty";
+
+  writer.Append("after all\n");
+  EXPECT_EQ(ReadAttemptLog(folder_, 0, 100)->content, "segment 0\n");
+  EXPECT_EQ(ReadAttemptLog(folder_, 10, 100)->content, "segment 2\n") << "the oldest but the first was dropped";
+  EXPECT_EQ(ReadAttemptLog(folder_, 30, 100)->content, "after all\n");
+  EXPECT_EQ(ReadAttemptLog(folder_, 30, 100)->dropped_bytes, 100);
 }
 
 TEST_F(SpawnFolderTest, WithoutALeaseOrAnAgent_TheTrainerIsKilledAndItsEndIsWritten) {
