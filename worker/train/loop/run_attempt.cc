@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "c10/util/Exception.h"
 #include "precision/loss_scale.h"
 #include "torch/headeronly/version.h"
@@ -33,10 +34,11 @@ namespace {
 
 using v1::Outcome;
 
-// The first line of an exception's text, without the stack traces that LibTorch appends.
+// The first line of an exception's text, without the stack traces that LibTorch appends. The result is valid UTF-8, as
+// texts of messages must be.
 std::string FirstLine(const std::string& text) {
   constexpr size_t kMaxBytes = 500;
-  return text.substr(0, std::min(text.find('\n'), kMaxBytes));
+  return Shortened(ValidUtf8(text.substr(0, text.find('\n'))), kMaxBytes);
 }
 
 Outcome Failed(v1::Reason::Code reason, const std::string& message) {

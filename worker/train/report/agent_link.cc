@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "base/timed_wait.h"
 
 namespace ampd::train {
@@ -13,6 +14,7 @@ using internal::TrainerCommand;
 using internal::TrainerReport;
 
 constexpr int kProtocol = 1;
+constexpr size_t kMaxDeviceErrorBytes = 1000;
 
 bool SameKey(const v1::AttemptKey& a, const v1::AttemptKey& b) {
   return a.job_id() == b.job_id() && a.attempt() == b.attempt() && a.token() == b.token();
@@ -22,6 +24,10 @@ bool SameKey(const v1::AttemptKey& a, const v1::AttemptKey& b) {
 
 AgentLink::AgentLink(std::string spawn_folder, TelemetryOutbox& outbox)
     : outbox_(outbox), connection_(std::move(spawn_folder), outbox, *this) {}
+
+void AgentLink::SetDeviceError(const std::string& message) {
+  device_error_ = Shortened(ValidUtf8(message), kMaxDeviceErrorBytes);
+}
 
 std::optional<internal::StartAttempt> AgentLink::WaitForStart(absl::Duration deadline) {
   absl::MutexLock lock(&mutex_);
@@ -70,6 +76,8 @@ bool AgentLink::ReportOutcome(const v1::Outcome& outcome, absl::Duration deadlin
   {
     absl::MutexLock lock(&mutex_);
     reports_.outcome = outcome;
+    // The agent cannot read a message with a text that is not UTF-8. The text may contain paths, which may be anything.
+    reports_.outcome->set_message(ValidUtf8(outcome.message()));
   }
   connection_.Wake();
   absl::MutexLock lock(&mutex_);

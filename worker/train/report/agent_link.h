@@ -37,8 +37,8 @@ class AgentLink final : private AgentConnection::Peer {
   // `outbox` outlives the link.
   AgentLink(std::string spawn_folder, TelemetryOutbox& outbox);
 
-  // Sets the device error that Hello reports. Call before Start.
-  void SetDeviceError(const std::string& message) { device_error_ = message; }
+  // Sets the device error that Hello reports, shortened to one that the server accepts. Call before Start.
+  void SetDeviceError(const std::string& message);
 
   // Listens and serves the agent from then on.
   absl::Status Start() { return connection_.Start(); }
@@ -57,8 +57,9 @@ class AgentLink final : private AgentConnection::Peer {
   void ReportState(const internal::TrainerState& state);
   // Reports a checkpoint. `after_sequence`: the sequence of the last telemetry record that precedes the checkpoint.
   void ReportCheckpoint(const v1::Checkpoint& checkpoint, uint64_t after_sequence);
-  // Reports the outcome, which is the last report; no telemetry may be added afterwards. Waits until the agent
-  // acknowledges the outcome. Returns false if `deadline` (a time since boot) passes first.
+  // Reports the outcome, which is the last report; no telemetry may be added afterwards. Bytes of its message that are
+  // not UTF-8 are replaced. Waits until the agent acknowledges the outcome. Returns false if `deadline` (a time since
+  // boot) passes first.
   bool ReportOutcome(const v1::Outcome& outcome, absl::Duration deadline);
 
   // Makes the attempt leave as if the agent had ordered it. If the agent did send an order to leave, that order stays

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "precision/loss_scale.h"
 #include "worker/train/report/eval_point.h"
 #include "worker/train/report/gradient_report.h"
@@ -178,8 +179,11 @@ absl::Status TelemetryWriter::Event(v1::Event::Kind kind, int64_t step, const st
   v1::Event event;
   event.set_kind(kind);
   event.set_step(step);
-  event.set_message(message);
-  event.mutable_attributes()->insert(attributes.begin(), attributes.end());
+  // The agent cannot read a message with a text that is not UTF-8. The texts may contain paths, which may be anything.
+  event.set_message(ValidUtf8(message));
+  for (const auto& [name, value] : attributes) {
+    (*event.mutable_attributes())[name] = ValidUtf8(value);
+  }
   return AddEvent(std::move(event));
 }
 

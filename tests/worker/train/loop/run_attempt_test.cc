@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/text.h"
 #include "c10/util/Exception.h"
 #include "worker/executor/op_error.h"
 
@@ -9,6 +15,43 @@ namespace ampd::train {
 namespace {
 
 const c10::SourceLocation kHere = {"f", "file", 1};
+
+class RunAttemptTest : public testing::Test {
+ protected:
+  RunAttemptTest() {
+    std::string pattern = testing::TempDir() + "/run-attempt-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~RunAttemptTest() override { std::filesystem::remove_all(folder_); }
+
+  // Runs an attempt whose device can't be used for this reason, and returns the message of its outcome.
+  std::string MessageFor(const std::string& reason) {
+    TelemetryOutbox outbox({.spill_path = folder_ + "/telemetry"});
+    AgentLink link(folder_, outbox);
+    StepLog step_log;
+    const ComputeLease lease;
+    return RunAttempt({}, absl::FailedPreconditionError(reason), link, outbox,
+                      {.step_log = step_log, .lease = lease, .scratch_folder = folder_})
+        .message();
+  }
+
+  std::string folder_;
+};
+
+// A protobuf message with half a character in a text can't be read.
+TEST_F(RunAttemptTest, LongMessage_IsCutBetweenCharacters) {
+  std::string reason;
+  for (int i = 0; i < 400; ++i) {
+    reason += "\u4e2d";  // A Chinese character, which has three bytes.
+  }
+  const std::string message = MessageFor(reason);
+  EXPECT_EQ(message, reason.substr(0, 495) + "...");
+  EXPECT_EQ(FirstInvalidUtf8(message), std::nullopt);
+}
+
+TEST_F(RunAttemptTest, MessageThatIsNotUtf8_HasQuestionMarks) {
+  EXPECT_EQ(MessageFor("can't open caf\xe9.bin\nstack trace"), "can't open caf?.bin");
+}
 
 TEST(ReasonForException, MemoryThatRunsOutIsReportedOnEveryDevice) {
   EXPECT_EQ(ReasonForException(c10::OutOfMemoryError(kHere, "CUDA out of memory. Tried to allocate 4.00 TiB. GPU 0")),

@@ -170,6 +170,25 @@ TEST_F(AgentLinkTest, Outcome_IsSentAgainUntilItIsAcknowledged) {
   EXPECT_TRUE(is_acknowledged);
 }
 
+// The name of a file may have bytes that are not UTF-8, and a message with such a text could not be read.
+TEST_F(AgentLinkTest, OutcomeWhoseMessageIsNotUtf8_IsReadable) {
+  v1::Outcome outcome;
+  outcome.set_message("can't open caf\xe9.bin");
+  EXPECT_FALSE(link_.ReportOutcome(outcome, absl::ZeroDuration())) << "nobody acknowledges it";
+  Agent agent(folder_);
+  EXPECT_THAT(agent.Read(2), ElementsAre("hello", "outcome after 0"));
+}
+
+TEST_F(AgentLinkTest, DeviceErrorThatIsLongAndNotUtf8_IsReadable) {
+  const std::string folder = MakeFolder();
+  TelemetryOutbox outbox({.spill_path = folder + "/telemetry"});
+  AgentLink link(folder, outbox);
+  link.SetDeviceError("can't load caf\xe9.so: " + std::string(9000, 'x'));
+  EXPECT_TRUE(link.Start().ok());
+  EXPECT_EQ(Agent(folder).Read(), "hello");
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(AgentLinkTest, Leave_ACancelOverridesAPauseAndNothingACancel) {
   Agent agent(folder_);
   EXPECT_EQ(agent.Read(), "hello");
