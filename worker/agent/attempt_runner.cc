@@ -110,6 +110,9 @@ void AttemptRunner::Poll(absl::Duration now) {
     if (attempt == nullptr) {
       continue;
     }
+    if (trainer->sent_unreadable() && !attempt->held.killed) {
+      Kill(*attempt);  // OnTrainerExit ends the attempt.
+    }
     if (trainer->exited()) {
       OnTrainerExit(*attempt, *trainer);
       continue;
@@ -236,7 +239,9 @@ void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer
     return;
   }
   if (!attempt.outcome.has_value()) {
-    End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
+    const bool is_unreadable = trainer.sent_unreadable() && attempt.held.sent_desired != Job::CANCEL;
+    End(attempt, is_unreadable ? SentUnreadable(attempt)
+                               : OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
   }
   if (attempt.backlog.OnTrainerExit()) {
     // The trainer has exited before sending all of its telemetry. Lower the outcome's last sequence to what the agent

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "worker/agent/attempt_runner.h"
 #include "worker/agent/attempts/outcomes.h"
 
@@ -152,6 +153,8 @@ void AttemptRunner::Kill(AttemptOnWorker& attempt) {
 void AttemptRunner::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
   attempt.held.state = Attempt::ENDED;
   attempt.outcome = std::move(outcome);
+  // The server cannot read a report with a text that is not UTF-8. The message may contain paths, which may be anything.
+  attempt.outcome->set_message(ValidUtf8(attempt.outcome->message()));
   if (options_.on_end) {
     options_.on_end(*attempt.outcome);
   }

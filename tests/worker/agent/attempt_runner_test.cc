@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -49,6 +50,18 @@ class FakeTrainer {
     EXPECT_TRUE(WriteFrame(shim_.get(), status).ok());
   }
   void Report(const TrainerReport& report) const { EXPECT_TRUE(WriteFrame(trainer_.get(), report).ok()); }
+  // Sends a whole frame with this payload.
+  void SendPayload(std::string_view payload) const {
+    std::string frame;
+    AppendFrame(payload, &frame);
+    EXPECT_TRUE(WriteAll(trainer_.get(), frame).ok());
+  }
+
+  // Closes the shim's socket, as at the end of the shim.
+  void EndShim() {
+    shim_listener_.Reset();
+    shim_.Reset();
+  }
 
   TrainerCommand NextCommand() const { return Next<TrainerCommand>(trainer_.get()); }
   ShimCommand NextShimCommand() const { return Next<ShimCommand>(shim_.get()); }
@@ -444,6 +457,39 @@ TEST_F(AttemptRunnerTest, TrainerOfAnEarlierAgentThatHasExited_EndsItsAttempt) {
   EXPECT_EQ(attempt.outcome->signal(), SIGABRT);
   EXPECT_FALSE(attempt.held.occupies_device);
   EXPECT_TRUE(runner_.ConsumeReconcileRequest()) << "its device is free";
+}
+
+// The report may be the outcome, for which the trainer waits an hour.
+TEST_F(AttemptRunnerTest, TrainerThatSendsAnUnreadableReport_IsKilledAndItsAttemptFails) {
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport report;
+  report.mutable_state()->set_state(v1::Attempt::RUNNING);
+  report.mutable_state()->set_step(7);
+  trainer.Report(report);
+  report.mutable_outcome()->set_message("half a character: \xe4\xb8");
+  trainer.SendPayload(report.SerializeAsString());
+  Poll();
+  EXPECT_EQ(Reported(), "j1:RUNNING") << "its process still runs";
+  trainer.NextShimCommand();  // skip the command with the lease
+  EXPECT_TRUE(trainer.NextShimCommand().kill());
+  left_.End("warm", SIGKILL);
+  trainer.EndShim();
+  Poll();
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  const v1::Outcome& outcome = *attempts_.Find(LeftTrainers::Key("j1"))->outcome;
+  EXPECT_EQ(outcome.kind(), v1::Outcome::FAILED);
+  EXPECT_EQ(outcome.reason(), v1::Reason::INTERNAL);
+  EXPECT_EQ(outcome.last_step(), 7);
+}
+
+TEST_F(AttemptRunnerTest, OutcomeThatNamesAPathThatIsNotUtf8_IsReadableForTheServer) {
+  Actions actions;
+  v1::Outcome outcome;
+  outcome.set_message("can't open caf\xe9.bin");
+  actions.refuse.push_back({LeftTrainers::Key("j1"), outcome});
+  Apply(actions);
+  EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->outcome->message(), "can't open caf?.bin");
 }
 
 TEST_F(AttemptRunnerTest, RefusedAttempt_HasEndedWithoutATrainer) {

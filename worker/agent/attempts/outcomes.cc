@@ -64,6 +64,18 @@ v1::Outcome CannotStartTrainer(const absl::Status& status, int64_t last_step) {
   return outcome;
 }
 
+v1::Outcome SentUnreadable(const AttemptOnWorker& attempt) {
+  Outcome outcome;
+  outcome.set_kind(Outcome::FAILED);
+  outcome.set_reason(v1::Reason::INTERNAL);
+  outcome.set_message(
+      "the trainer sent a report that the worker can't read, perhaps the attempt's outcome; the attempt's log may say "
+      "more");
+  outcome.set_last_step(attempt.step);
+  outcome.set_last_sequence(attempt.backlog.telemetry().received());
+  return outcome;
+}
+
 v1::Outcome CannotFetchArtifact(const std::string& artifact, const absl::Status& error, int64_t last_step) {
   Outcome outcome;
   outcome.set_kind(Outcome::FAILED);

@@ -20,6 +20,9 @@ v1::Outcome OutcomeFromExit(const AttemptOnWorker& attempt, const std::optional<
 // processes, a missing program), so another worker may succeed.
 v1::Outcome CannotStartTrainer(const absl::Status& status, int64_t last_step);
 
+// The outcome of an attempt whose trainer was killed because it had sent a report that can't be parsed.
+v1::Outcome SentUnreadable(const AttemptOnWorker& attempt);
+
 // The outcome of an attempt whose artifact the worker can't download. `error`: the error of ArtifactCache::Lookup.
 // Blames the worker if its disk is full or its file system fails, and otherwise the user.
 v1::Outcome CannotFetchArtifact(const std::string& artifact, const absl::Status& error, int64_t last_step);

@@ -169,26 +169,34 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
     ++num_trainer_connections_;
     hello_.reset();
   }
-  bool more = trainer_.connected() && read_trainer;
+  if (read_trainer) {
+    ReadTrainer(&reports);
+  }
+  PollShim(now);
+  return reports;
+}
+
+void SpawnedTrainer::ReadTrainer(std::vector<internal::TrainerReport>* reports) {
+  bool more = trainer_.connected();
   while (more) {
     std::vector<std::string> payloads;
     const absl::Status status = trainer_.Exchange(&payloads);
     for (const std::string& payload : payloads) {
       internal::TrainerReport report;
-      if (report.ParseFromString(payload)) {
-        if (report.has_hello()) {
-          hello_ = report.hello();
-        }
-        reports.push_back(std::move(report));
+      if (!report.ParseFromString(payload)) {
+        sent_unreadable_ = true;
+        continue;
       }
+      if (report.has_hello()) {
+        hello_ = report.hello();
+      }
+      reports->push_back(std::move(report));
     }
     if (!status.ok()) {
       trainer_.Close();
     }
     more = status.ok() && !payloads.empty();
   }
-  PollShim(now);
-  return reports;
 }
 
 void SpawnedTrainer::PollShim(absl::Duration now) {

@@ -68,6 +68,9 @@ class SpawnedTrainer {
   int num_trainer_connections() const { return num_trainer_connections_; }
   // The trainer's Hello on its newest connection; empty until it arrives.
   const std::optional<internal::Hello>& hello() const { return hello_; }
+  // Whether the trainer has sent a report that can't be parsed. What it said is lost, and a new connection would only
+  // bring the same report again.
+  bool sent_unreadable() const { return sent_unreadable_; }
   bool exited() const { return exited_; }
   // The exit status, set when exited() becomes true; empty if the shim ended without writing it.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
@@ -77,6 +80,7 @@ class SpawnedTrainer {
 
  private:
   explicit SpawnedTrainer(SpawnFolder folder);
+  void ReadTrainer(std::vector<internal::TrainerReport>* reports);
   void PollShim(absl::Duration now);
   void SendToShim();
   void DetectExit();
@@ -90,6 +94,7 @@ class SpawnedTrainer {
   internal::ShimCommand command_;  // what the shim must do; sent again on every connection
   int num_trainer_connections_ = 0;
   std::optional<internal::Hello> hello_;
+  bool sent_unreadable_ = false;
   absl::Duration next_search_;
   bool exited_ = false;
   std::optional<internal::ShimStatus> exit_;
