@@ -101,20 +101,21 @@ void AttemptRunner::Poll(absl::Duration now) {
     AttemptOnWorker* attempt = options_.attempts->FindBySpawn(id);
     const std::vector<internal::TrainerReport> reports = trainer->Poll(now, /*read_trainer=*/!IsBlocked(*trainer));
     for (const internal::TrainerReport& report : reports) {
-      if (attempt != nullptr) {
+      if (report.has_hello()) {
+        options_.trainers->OnHello(*trainer, report.hello(), now);
+      } else if (attempt != nullptr) {
         OnReport(*attempt, report);
-      } else if (report.has_hello()) {
-        options_.trainers->OnWarmHello(*trainer, report.hello(), options_.clock->SinceBoot());
       }
     }
     if (attempt == nullptr) {
+      options_.trainers->CheckWarm(*trainer, now);
       continue;
     }
     if (trainer->sent_unreadable() && !attempt->held.killed) {
       Kill(*attempt);  // OnTrainerExit ends the attempt.
     }
     if (trainer->exited()) {
-      OnTrainerExit(*attempt, *trainer);
+      OnTrainerExit(*attempt, *trainer, now);
       continue;
     }
     UpdateState(*attempt, *trainer);
@@ -234,14 +235,21 @@ bool AttemptRunner::HasArtifact(AttemptOnWorker& attempt, SpawnedTrainer& traine
   return decision.may_start;
 }
 
-void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer) {
+void AttemptRunner::OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer, absl::Duration now) {
   if (!std::exchange(attempt.held.occupies_device, false)) {
     return;
   }
+  const std::string why_not_ready = options_.trainers->OnExit(trainer, now);
   if (!attempt.outcome.has_value()) {
-    const bool is_unreadable = trainer.sent_unreadable() && attempt.held.sent_desired != Job::CANCEL;
-    End(attempt, is_unreadable ? SentUnreadable(attempt)
-                               : OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
+    const bool is_cancelled = attempt.held.sent_desired == Job::CANCEL;
+    if (!is_cancelled && trainer.sent_unreadable()) {
+      End(attempt, SentUnreadable(attempt));
+    } else if (!is_cancelled && !why_not_ready.empty()) {
+      const int64_t last_step = attempt.wanted.has_value() ? attempt.wanted->start_from().step() : attempt.step;
+      End(attempt, CannotStartTrainer(absl::InternalError(why_not_ready), last_step));
+    } else {
+      End(attempt, OutcomeFromExit(attempt, trainer.exit(), trainer.folder().OomIsAGuess()));
+    }
   }
   if (attempt.backlog.OnTrainerExit()) {
     // The trainer has exited before sending all of its telemetry. Lower the outcome's last sequence to what the agent

@@ -90,7 +90,7 @@ class AttemptRunner {
   // reports, because a trainer sends its reports again on a new connection.
   void CountSteps(const AttemptOnWorker& attempt, const v1::StepColumns& steps);
   void CountSave(AttemptOnWorker& attempt, const v1::Checkpoint& checkpoint);
-  void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
+  void OnTrainerExit(AttemptOnWorker& attempt, const SpawnedTrainer& trainer, absl::Duration now);
   void UpdateState(AttemptOnWorker& attempt, const SpawnedTrainer& trainer);
   // Sends the start command once per connection to the trainer, and only after the shim has confirmed a lease. If the
   // attempt was ordered to leave, also repeats that order.

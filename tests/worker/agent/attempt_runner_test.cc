@@ -526,6 +526,37 @@ TEST_F(AttemptRunnerTest, TrainerThatCannotBeStarted_FailsTheAttempt) {
   EXPECT_FALSE(attempt.held.occupies_device);
 }
 
+TEST_F(AttemptRunnerTest, TrainerThatCannotUseItsDevice_MakesItUnhealthyAlsoIfItRunsAnAttempt) {
+  devices_.emplace_back().set_id("cpu");
+  FakeTrainer trainer = AddWarm();
+  StartOn(trainer, "j1");
+  TrainerReport report;
+  report.mutable_hello()->set_device_error("no driver");
+  trainer.Report(report);
+  Poll();
+  trainers_.MarkUnusable(&devices_);
+  EXPECT_EQ(devices_[0].unhealthy_reason(), "no driver");
+  EXPECT_FALSE(attempts_.Find(LeftTrainers::Key("j1"))->held.killed) << "it reports the outcome by itself";
+}
+
+TEST_F(AttemptRunnerTest, TrainerThatEndsBeforeItIsReady_MakesItsDeviceUnhealthyAndIsNotTheJobsFault) {
+  devices_.emplace_back().set_id("cpu");
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  actions.start[0].directive.mutable_start_from()->set_step(30);
+  Apply(actions);
+  const AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
+  left_.End(attempt.spawn_id, 0, 127);
+  Poll();
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  EXPECT_EQ(attempt.outcome->reason(), v1::Reason::DEVICE_ERROR);
+  EXPECT_EQ(attempt.outcome->last_step(), 30);
+  EXPECT_EQ(attempt.outcome->message(),
+            "the worker can't start a trainer: the trainer ended before it was ready, with exit code 127");
+  trainers_.MarkUnusable(&devices_);
+  EXPECT_EQ(devices_[0].unhealthy_reason(), "the trainer ended before it was ready, with exit code 127");
+}
+
 TEST_F(AttemptRunnerTest, AttemptThatIsNotAssignedHereAnyMore_IsKilled) {
   FakeTrainer trainer = AddWarm();
   StartOn(trainer, "j1");

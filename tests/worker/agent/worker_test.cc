@@ -444,6 +444,14 @@ TEST_F(Worker, DeviceThatItsWarmTrainerCannotUse_IsOfferedAsUnhealthyUntilOneCan
   }));
 }
 
+TEST_F(Worker, DeviceThatTheTrainerOfAnAttemptCannotUse_IsOfferedAsUnhealthy) {
+  std::ofstream(state_ + "/device_error") << "no driver";
+  StartWorker({"--no-warm"});
+  server_.Want("j1", "");
+  EXPECT_TRUE(
+      server_.WaitFor([&](const FakeServer& server) { return server.DeviceText() == "cpu unhealthy: no driver"; }));
+}
+
 TEST_F(Worker, TrainerThatCrashes_EndsWithItsSignal) {
   StartWorker();
   server_.Want("j1", "crash=5");

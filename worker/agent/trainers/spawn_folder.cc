@@ -1,6 +1,8 @@
 #include "worker/agent/trainers/spawn_folder.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,8 @@
 #include "base/io/private_folder.h"
 #include "base/ipc/process.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "worker/shim/attempt_log.h"
 #include "worker/shim/oom_kills.h"
 
 namespace ampd::agent {
@@ -79,6 +83,24 @@ std::optional<internal::ShimStatus> SpawnFolder::ReadExit() const {
 bool SpawnFolder::OomIsAGuess() const {
   std::error_code error;
   return std::filesystem::exists(absl::StrCat(path_, "/", shim::kOomGuessFile), error);
+}
+
+std::string SpawnFolder::LastLogLine() const {
+  constexpr int64_t kPartBytes = 64 << 10;
+  constexpr size_t kMaxLineBytes = 500;
+  std::string end;
+  int64_t offset = 0;
+  while (true) {
+    const absl::StatusOr<shim::LogPart> part = shim::ReadAttemptLog(path_, offset, kPartBytes);
+    if (!part.ok() || part->content.empty()) {
+      break;
+    }
+    offset = part->offset_bytes + static_cast<int64_t>(part->content.size());
+    end += part->content;
+    end.erase(0, end.size() - std::min(end.size(), size_t{kPartBytes}));
+  }
+  end.erase(end.find_last_not_of(" \t\r\n") + 1);
+  return Shortened(OneLine(std::string_view(end).substr(end.rfind('\n') + 1)), kMaxLineBytes);
 }
 
 void SpawnFolder::Remove() {

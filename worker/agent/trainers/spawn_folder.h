@@ -41,6 +41,8 @@ class SpawnFolder {
   std::optional<internal::ShimStatus> ReadExit() const;
   // Whether the out-of-memory flag in the exit status is only a guess of the shim.
   bool OomIsAGuess() const;
+  // The last line of the trainer's log, shortened and without control characters; empty if there is none.
+  std::string LastLogLine() const;
   void Remove();
 
   const std::string& path() const { return path_; }

@@ -120,7 +120,9 @@ absl::StatusOr<std::unique_ptr<SpawnedTrainer>> SpawnedTrainer::Start(const std:
 }
 
 std::unique_ptr<SpawnedTrainer> SpawnedTrainer::Adopt(SpawnFolder folder) {
-  return std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
+  auto trainer = std::unique_ptr<SpawnedTrainer>(new SpawnedTrainer(std::move(folder)));
+  trainer->may_have_been_ready_ = true;
+  return trainer;
 }
 
 absl::Status SpawnedTrainer::Bind(const v1::AttemptKey& key, const std::string& traceparent) {
@@ -173,6 +175,12 @@ std::vector<internal::TrainerReport> SpawnedTrainer::Poll(absl::Duration now, bo
     ReadTrainer(&reports);
   }
   PollShim(now);
+  if (exited_) {
+    if (read_trainer) {
+      ReadTrainer(&reports);  // Messages that came after the first read and before the exit.
+    }
+    trainer_.Close();
+  }
   return reports;
 }
 
@@ -189,6 +197,7 @@ void SpawnedTrainer::ReadTrainer(std::vector<internal::TrainerReport>* reports) 
       }
       if (report.has_hello()) {
         hello_ = report.hello();
+        may_have_been_ready_ = true;
       }
       reports->push_back(std::move(report));
     }
@@ -248,9 +257,24 @@ void SpawnedTrainer::DetectExit() {
     }
     exited_ = exit_.has_value() || left.empty();
   }
-  if (exited_) {
-    trainer_.Close();
+}
+
+std::string SpawnedTrainer::WhyNotReady() const {
+  if (may_have_been_ready_ || killed() || !exit_.has_value() || exit_->killed()) {
+    return "";
   }
+  std::string how;
+  if (exit_->out_of_memory()) {
+    how = "because the kernel killed it for want of memory";
+  } else if (exit_->signal() != 0 && exit_->signal() != SIGKILL && exit_->signal() != SIGTERM) {
+    how = absl::StrCat("by signal ", exit_->signal());
+  } else if (exit_->exit_code() != 0) {
+    how = absl::StrCat("with exit code ", exit_->exit_code());
+  } else {
+    return "";  // Somebody ended it, which says nothing about the device.
+  }
+  const std::string line = folder_.LastLogLine();
+  return absl::StrCat("the trainer ended before it was ready, ", how, line.empty() ? "" : ": ", line);
 }
 
 }  // namespace ampd::agent

@@ -74,6 +74,10 @@ class SpawnedTrainer {
   bool exited() const { return exited_; }
   // The exit status, set when exited() becomes true; empty if the shim ended without writing it.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
+  // Why the trainer ended before its first Hello, with the end of its log: for example because a library is missing.
+  // Empty if it was ready before, has not ended, or was killed. Also empty if an earlier agent started it, because then
+  // nobody knows whether it was ready.
+  std::string WhyNotReady() const;
 
   const FrameChannel& shim_channel() const { return shim_; }
   const FrameChannel& trainer_channel() const { return trainer_; }
@@ -94,6 +98,7 @@ class SpawnedTrainer {
   internal::ShimCommand command_;  // what the shim must do; sent again on every connection
   int num_trainer_connections_ = 0;
   std::optional<internal::Hello> hello_;
+  bool may_have_been_ready_ = false;
   bool sent_unreadable_ = false;
   absl::Duration next_search_;
   bool exited_ = false;

@@ -11,7 +11,7 @@ namespace {
 
 // Minimum interval between starts of warm trainers on one device.
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
-// Minimum interval between starts of warm trainers on a device that the last warm trainer could not use.
+// Minimum interval between starts of warm trainers on a device that the last trainer could not use.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
 
 }  // namespace
@@ -54,36 +54,72 @@ SpawnedTrainer* TrainerPool::Find(const std::string& spawn_id) const {
   return found == trainers_.end() ? nullptr : found->second.get();
 }
 
-void TrainerPool::OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now) {
-  const std::string& device = trainer.record().device();
+void TrainerPool::OnHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now) {
+  SetDeviceError(trainer.record().device(), hello.device_error(), now);
+  // Without options_.warm, a warm trainer exists only to test the device.
+  if (!trainer.bound() && (!hello.device_error().empty() || !options_.warm)) {
+    trainer.Kill();
+  }
+}
+
+std::string TrainerPool::OnExit(const SpawnedTrainer& trainer, absl::Duration now) {
+  std::string error = trainer.WhyNotReady();
+  if (!error.empty()) {
+    SetDeviceError(trainer.record().device(), error, now);
+  }
+  return error;
+}
+
+void TrainerPool::CheckWarm(SpawnedTrainer& trainer, absl::Duration now) {
+  if (trainer.bound()) {
+    return;
+  }
+  if (trainer.exited()) {
+    OnExit(trainer, now);
+  } else if (trainer.sent_unreadable() && !trainer.killed()) {
+    SetDeviceError(trainer.record().device(), "the trainer sent a report that the worker can't read", now);
+    trainer.Kill();
+  }
+}
+
+void TrainerPool::SetDeviceError(const std::string& device, const std::string& error, absl::Duration now) {
   std::string& known = device_errors_[device];
-  if (known != hello.device_error()) {
-    known = hello.device_error();
+  if (known != error) {
+    known = error;
     options_.log(known.empty() ? absl::StrCat(device, " can be used again")
                                : absl::StrCat(device, " can't be used: ", known));
     options_.on_device_change();
   }
   if (!known.empty()) {
     warm_not_before_[device] = now + kBrokenDeviceInterval;
-    trainer.Kill();
+  }
+}
+
+bool TrainerPool::IsUnusable(const std::string& device) const {
+  const auto error = device_errors_.find(device);
+  return error != device_errors_.end() && !error->second.empty();
+}
+
+void TrainerPool::AllowWarm(const std::string& device) {
+  if (!IsUnusable(device)) {
+    warm_not_before_.erase(device);
   }
 }
 
 void TrainerPool::MarkUnusable(std::vector<v1::Device>* devices) const {
   for (v1::Device& device : *devices) {
-    const auto error = device_errors_.find(device.id());
-    if (error != device_errors_.end() && !error->second.empty()) {
+    if (IsUnusable(device.id())) {
       device.set_unhealthy(true);
-      device.set_unhealthy_reason(error->second);
+      device.set_unhealthy_reason(device_errors_.at(device.id()));
     }
   }
 }
 
 void TrainerPool::KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now) {
-  if (!options_.warm) {
-    return;
-  }
   for (const v1::Device& device : devices) {
+    if (!options_.warm && !IsUnusable(device.id())) {
+      continue;
+    }
     const bool is_used = std::any_of(trainers_.begin(), trainers_.end(), [&](const auto& entry) {
       return !entry.second->exited() && entry.second->record().device() == device.id();
     });

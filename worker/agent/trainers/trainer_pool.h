@@ -24,8 +24,10 @@ namespace ampd::agent {
 //   Assign --> binds a warm trainer of the device to the attempt; starts a trainer if there is none
 //   Remove --> forgets a trainer that has exited, and deletes its folder
 //
-// A warm trainer that can't use its device is ended, and MarkUnusable reports the device as unhealthy until a later
-// warm trainer can use it. Times are since boot. Single-threaded; owner: the agent's loop.
+// If a trainer can't use its device, or ends before it is ready, MarkUnusable reports the device as unhealthy until a
+// later trainer can use it. Once a minute KeepWarm starts a warm trainer to test that, even if no trainers are kept
+// warm. A warm trainer that can't use its device is ended. A trainer that runs an attempt is not: it reports by itself
+// that the attempt failed. Times are since boot. Single-threaded; owner: the agent's loop.
 class TrainerPool {
  public:
   using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // trainers by spawn id
@@ -54,16 +56,21 @@ class TrainerPool {
   const Trainers& trainers() const { return trainers_; }
   bool empty() const { return trainers_.empty(); }
 
-  // Handles the first message of a warm trainer, which says whether the trainer can use its device.
-  void OnWarmHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
-  // Marks devices as unhealthy if their newest warm trainers could not use them.
+  // Handles the first message of a trainer, which says whether the trainer can use its device.
+  void OnHello(SpawnedTrainer& trainer, const internal::Hello& hello, absl::Duration now);
+  // Handles the exit of a trainer. If the trainer ended before it was ready, returns why (SpawnedTrainer::WhyNotReady),
+  // and the device counts as unusable.
+  std::string OnExit(const SpawnedTrainer& trainer, absl::Duration now);
+  // Handles the exit of a warm trainer, and ends a warm trainer that sends reports that can't be parsed.
+  void CheckWarm(SpawnedTrainer& trainer, absl::Duration now);
+  // Marks devices as unhealthy if their newest trainers could not use them.
   void MarkUnusable(std::vector<v1::Device>* devices) const;
 
   // Starts warm trainers on devices without a trainer. Pauses between two starts on the same device.
   void KeepWarm(const std::vector<v1::Device>& devices, absl::Duration now);
-  // Lets KeepWarm start a warm trainer on the device without a pause. Called after a trainer on the device has ended
-  // its attempt.
-  void AllowWarm(const std::string& device) { warm_not_before_.erase(device); }
+  // Lets KeepWarm start a warm trainer on the device without a pause, unless the device is unusable. Called after a
+  // trainer on the device has ended its attempt.
+  void AllowWarm(const std::string& device);
 
   void Remove(const std::string& spawn_id);
   // Removes the trainers that have exited, except those for which `is_used` returns true.
@@ -85,12 +92,15 @@ class TrainerPool {
  private:
   // Starts a trainer. `record` contains the device and, unless the trainer is a warm one, the attempt.
   absl::StatusOr<SpawnedTrainer*> Start(internal::SpawnRecord record);
+  // Records whether the device can be used. `error`: why not; empty: it can.
+  void SetDeviceError(const std::string& device, const std::string& error, absl::Duration now);
+  bool IsUnusable(const std::string& device) const;
 
   const Options options_;
   Trainers trainers_;
   ChildReaper shims_;                                      // shims that this agent started and that have not ended
   std::map<std::string, absl::Duration> warm_not_before_;  // earliest start of a warm trainer, by device
-  std::map<std::string, std::string> device_errors_;       // error of the newest warm trainer, by device; empty: none
+  std::map<std::string, std::string> device_errors_;       // error of the newest trainer, by device; empty: none
 };
 
 }  // namespace ampd::agent

@@ -47,11 +47,13 @@ class LeftTrainers {
     EXPECT_TRUE(SpawnFolder::Create(state_folder_, record).ok());
   }
 
-  // Ends the trainer: writes the exit status that its shim would write if `signal` had killed the trainer.
-  void End(const std::string& id, int signal) const {
+  // Ends the trainer: writes the exit status that its shim would write if `signal` had killed the trainer, or, with the
+  // signal 0, if the trainer had exited with `exit_code`.
+  void End(const std::string& id, int signal, int exit_code = 0) const {
     internal::ShimStatus status;
     status.set_exited(true);
     status.set_signal(signal);
+    status.set_exit_code(exit_code);
     EXPECT_TRUE(WriteFileAtomically(PathOf(id) + "/exit", status.SerializeAsString()).ok());
   }
 

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/agent/trainers/left_trainers.h"
+#include "worker/shim/attempt_log.h"
 
 namespace ampd::agent {
 namespace {
@@ -52,6 +53,22 @@ class TrainerPoolTest : public testing::Test {
     pool_.MarkUnusable(&devices);
     EXPECT_EQ(devices[0].unhealthy(), !devices[0].unhealthy_reason().empty());
     return devices[0].unhealthy_reason();
+  }
+
+  // Starts a warm trainer on the CPU that ends at once: by `signal`, or with `exit_code` if that is 0. Its log has
+  // `log`. Returns why the CPU is unhealthy then.
+  std::string CpuErrorAfterAWarmTrainer(int signal, int exit_code, const std::string& log) {
+    pool_.AllowWarm("cpu");
+    pool_.KeepWarm(Devices({"cpu"}), kNow);
+    const std::string id = pool_.trainers().begin()->first;
+    shim::AttemptLogWriter(left_.PathOf(id), {}).Append(log);
+    left_.End(id, signal, exit_code);
+    SpawnedTrainer& trainer = *pool_.Find(id);
+    trainer.Poll(kNow, /*read_trainer=*/true);
+    EXPECT_TRUE(trainer.exited());
+    pool_.CheckWarm(trainer, kNow);
+    pool_.Remove(id);
+    return CpuError();
   }
 
   LeftTrainers left_;
@@ -102,7 +119,7 @@ TEST_F(TrainerPoolTest, WithoutAWarmTrainerOfTheDevice_OneIsStartedForTheAttempt
 TEST_F(TrainerPoolTest, WarmTrainerThatIsBeingKilled_IsNotAssigned) {
   left_.Add("warm");
   pool_.Adopt();
-  pool_.OnWarmHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
+  pool_.OnHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
   const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"));
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   EXPECT_NE(*trainer, pool_.Find("warm"));
@@ -154,20 +171,83 @@ TEST_F(TrainerPoolTest, DeviceThatAWarmTrainerCannotUse_IsUnhealthyUntilOneCan) 
   pool_.Adopt();
   SpawnedTrainer& warm = *pool_.Find("warm");
   EXPECT_EQ(CpuError(), "");
-  pool_.OnWarmHello(warm, HelloWithError("no driver"), kNow);
-  pool_.OnWarmHello(warm, HelloWithError("no driver"), kNow);
+  pool_.OnHello(warm, HelloWithError("no driver"), kNow);
+  pool_.OnHello(warm, HelloWithError("no driver"), kNow);
   EXPECT_EQ(CpuError(), "no driver");
   EXPECT_EQ(num_changes_, 1);
-  pool_.OnWarmHello(warm, HelloWithError(""), kNow);
+  pool_.OnHello(warm, HelloWithError(""), kNow);
   EXPECT_EQ(CpuError(), "");
   EXPECT_EQ(num_changes_, 2);
   EXPECT_THAT(lines_, ElementsAre("cpu can't be used: no driver", "cpu can be used again"));
 }
 
+// If jobs wait for the device, its next trainer is started for an attempt, and there is no warm one.
+TEST_F(TrainerPoolTest, DeviceThatATrainerOfAnAttemptCannotUse_IsUnhealthyAndTheTrainerMayReportIt) {
+  left_.Add("bound", "j1");
+  pool_.Adopt();
+  pool_.OnHello(*pool_.Find("bound"), HelloWithError("no driver"), kNow);
+  EXPECT_EQ(CpuError(), "no driver");
+  EXPECT_FALSE(pool_.Find("bound")->killed());
+  pool_.Remove("bound");
+  pool_.AllowWarm("cpu");
+  pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Seconds(59));
+  EXPECT_EQ(num_started_, 0) << "the device is tried again after a minute";
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerThatEndsBeforeItIsReady_MakesItsDeviceUnhealthyWithTheEndOfItsLog) {
+  const std::string error = CpuErrorAfterAWarmTrainer(
+      0, 127, "some line\nampd-trainer: error while loading shared libraries: libtorch.so\n");
+  EXPECT_EQ(error,
+            "the trainer ended before it was ready, with exit code 127: ampd-trainer: error while loading shared "
+            "libraries: libtorch.so");
+  EXPECT_THAT(lines_, ElementsAre("cpu can't be used: " + error));
+  pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Seconds(59));
+  EXPECT_EQ(num_started_, 1);
+  pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Minutes(1));
+  EXPECT_EQ(num_started_, 2);
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerThatCrashesBeforeItIsReady_MakesItsDeviceUnhealthyWithTheSignal) {
+  EXPECT_EQ(CpuErrorAfterAWarmTrainer(SIGSEGV, 0, ""), "the trainer ended before it was ready, by signal 11");
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerThatSomebodyKilled_SaysNothingAboutItsDevice) {
+  EXPECT_EQ(CpuErrorAfterAWarmTrainer(SIGKILL, 0, "some line\n"), "");
+  EXPECT_EQ(CpuErrorAfterAWarmTrainer(0, 0, "some line\n"), "");
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerOfAnEarlierAgentThatHasEnded_SaysNothingAboutItsDevice) {
+  left_.Add("warm");
+  left_.End("warm", SIGSEGV);
+  pool_.Adopt();
+  pool_.Find("warm")->Poll(kNow, /*read_trainer=*/true);
+  pool_.CheckWarm(*pool_.Find("warm"), kNow);
+  EXPECT_EQ(CpuError(), "") << "nobody knows whether it was ready";
+}
+
+TEST_F(TrainerPoolTest, WithoutWarmTrainers_AnUnusableDeviceIsTestedByATrainerThatEndsThen) {
+  TrainerPool::Options options = Options();
+  options.warm = false;
+  TrainerPool pool(options);
+  left_.Add("bound", "j1");
+  pool.Adopt();
+  pool.OnHello(*pool.Find("bound"), HelloWithError("no driver"), kNow);
+  pool.Remove("bound");
+  pool.KeepWarm(Devices({"cpu", "gpu0"}), kNow + absl::Minutes(1));
+  ASSERT_EQ(pool.trainers().size(), 1u);
+  SpawnedTrainer& test = *pool.trainers().begin()->second;
+  EXPECT_EQ(test.record().device(), "cpu");
+  pool.OnHello(test, internal::Hello(), kNow + absl::Minutes(1));
+  EXPECT_TRUE(test.killed());
+  std::vector<v1::Device> devices = Devices({"cpu"});
+  pool.MarkUnusable(&devices);
+  EXPECT_FALSE(devices[0].unhealthy());
+}
+
 TEST_F(TrainerPoolTest, DeviceThatCannotBeUsed_IsTriedAgainAfterAMinute) {
   left_.Add("warm");
   pool_.Adopt();
-  pool_.OnWarmHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
+  pool_.OnHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
   pool_.Remove("warm");
   pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Seconds(59));
   EXPECT_EQ(num_started_, 0);
