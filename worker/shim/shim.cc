@@ -311,8 +311,11 @@ bool Shim::Finish() {
   const absl::Status written =
       WriteFileAtomically(absl::StrCat(options_.folder, "/exit"), Status().SerializeAsString());
   Broadcast();
-  // A missing folder means that the agent has removed it and does not need the exit file.
-  return written.ok() || access(options_.folder.c_str(), F_OK) != 0;
+  // A missing folder means that the agent has removed it and does not need the exit file. A connected agent does not
+  // need the exit file either: it has the status from Broadcast. If no agent is connected, the status is lost. But if
+  // the shim lived on, the attempt would occupy its device until somebody repairs the disk.
+  const bool gives_up = !absl::IsResourceExhausted(written) && ++num_tries_ >= options_.max_exit_tries;
+  return written.ok() || gives_up || access(options_.folder.c_str(), F_OK) != 0;
 }
 
 std::string Shim::Reserve() const { return absl::StrCat(options_.folder, "/reserve"); }

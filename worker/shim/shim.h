@@ -32,7 +32,8 @@ namespace ampd::shim {
 //   5. agent   ShimCommand{later deadline}      -> all processes continue, ShimStatus
 //   6. no lease and no agent for a long time    -> all processes are killed, because no agent will use this trainer
 //   7. the trainer ends                         -> the remaining processes are killed, the file `exit` is written,
-//                                                  ShimStatus{exited}, the shim ends
+//                                                  ShimStatus{exited}, the shim ends. While the disk is full, the shim
+//                                                  waits; after any other error it soon ends without the file
 //
 // Single-threaded; owner: the main thread.
 class Shim {
@@ -42,11 +43,15 @@ class Shim {
     std::vector<std::string> trainer;  // program and arguments
     AttemptLogWriter::Limits log;
     absl::Duration unattended_limit = absl::Minutes(10);  // maximum time without a lease and a connected agent
+    // How often the shim tries to write the exit file, 200 ms apart, if the disk is not full but cannot be written for
+    // another reason: because it has become read-only, for example.
+    int max_exit_tries = 25;
     const Clock* clock = nullptr;
   };
   explicit Shim(Options options);
 
-  // Returns once the trainer has ended, no process below the shim is left, and the exit status is on disk.
+  // Returns once the trainer has ended, no process below the shim is left, and the exit status is on disk or cannot be
+  // written.
   absl::Status Run();
 
  private:
@@ -85,6 +90,7 @@ class Shim {
   bool suspended_ = false;
   bool killed_ = false;
   bool finished_ = false;
+  int num_tries_ = 0;  // failed tries to write the exit file, other than for want of disk space
   OomKills oom_kills_;
   internal::ShimStatus end_;  // set once the trainer has ended
 };

@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 #include <csignal>
 #include <fstream>
@@ -57,6 +58,12 @@ class FakeTrainer {
     EXPECT_TRUE(WriteAll(trainer_.get(), frame).ok());
   }
 
+  void ReportEnd(int signal) const {
+    ShimStatus status;
+    status.set_exited(true);
+    status.set_signal(signal);
+    EXPECT_TRUE(WriteFrame(shim_.get(), status).ok());
+  }
   // Closes the shim's socket, as at the end of the shim.
   void EndShim() {
     shim_listener_.Reset();
@@ -490,6 +497,33 @@ TEST_F(AttemptRunnerTest, OutcomeThatNamesAPathThatIsNotUtf8_IsReadableForTheSer
   actions.refuse.push_back({LeftTrainers::Key("j1"), outcome});
   Apply(actions);
   EXPECT_EQ(attempts_.Find(LeftTrainers::Key("j1"))->outcome->message(), "can't open caf?.bin");
+}
+
+TEST_F(AttemptRunnerTest, ShimThatEndsWithoutAnExitFile_HasSentTheStatusBefore) {
+  Actions actions;
+  actions.start.push_back(StartOf("j1"));
+  Apply(actions);
+  const AttemptOnWorker& attempt = *attempts_.Find(LeftTrainers::Key("j1"));
+  FakeTrainer trainer(left_.PathOf(attempt.spawn_id));
+  Poll();
+  trainer.Accept();
+  TrainerReport hello;
+  hello.mutable_hello()->set_ready(true);
+  trainer.Report(hello);
+  trainer.ReportEnd(SIGABRT);
+  Poll();
+  EXPECT_EQ(Reported(), "j1:STARTING") << "the shim is still there";
+  // Waits for the end of the process that the pool has started as the shim, without reaping it.
+  siginfo_t ended = {};
+  const auto shim = static_cast<id_t>(trainers_.Find(attempt.spawn_id)->record().shim_pid());
+  ASSERT_EQ(waitid(P_PID, shim, &ended, WEXITED | WNOWAIT), 0);
+  trainers_.Reap();
+  trainer.EndShim();
+  Poll();
+  EXPECT_EQ(Reported(), "j1:ENDED");
+  EXPECT_EQ(attempt.outcome->reason(), v1::Reason::TRAINER_CRASHED);
+  EXPECT_EQ(attempt.outcome->signal(), SIGABRT);
+  EXPECT_FALSE(attempt.held.occupies_device);
 }
 
 TEST_F(AttemptRunnerTest, RefusedAttempt_HasEndedWithoutATrainer) {

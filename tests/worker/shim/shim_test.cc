@@ -164,6 +164,25 @@ TEST_F(AttemptLog, OnAFullDisk_KeepsWhatWasWrittenBefore) {
   EXPECT_EQ(ReadAttemptLog(folder_, 30, 100)->dropped_bytes, 100);
 }
 
+// The trainer makes a folder where the exit file should be, so the file cannot be written, as on a read-only disk. If
+// the shim waited until it can, the attempt would occupy its device for as long.
+TEST_F(SpawnFolderTest, ShimThatCannotWriteTheExitFile_EndsAfterSomeTries) {
+  const pid_t shim = fork();
+  ASSERT_GE(shim, 0);
+  if (shim == 0) {
+    Shim::Options options;
+    options.folder = folder_;
+    options.trainer = {"/bin/mkdir", "-p", folder_ + "/exit/full"};
+    options.max_exit_tries = 2;
+    options.clock = &SystemClock();
+    _exit(Shim(std::move(options)).Run().ok() ? 0 : 1);
+  }
+  int wait_status = 0;
+  ASSERT_EQ(waitpid(shim, &wait_status, 0), shim);
+  EXPECT_EQ(wait_status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/exit/full"));
+}
+
 TEST_F(SpawnFolderTest, WithoutALeaseOrAnAgent_TheTrainerIsKilledAndItsEndIsWritten) {
   const pid_t shim = fork();
   ASSERT_GE(shim, 0);

@@ -256,6 +256,9 @@ void SpawnedTrainer::DetectExit() {
       }
     }
     exited_ = exit_.has_value() || left.empty();
+    if (exited_ && !exit_.has_value() && shim_status_.exited()) {
+      exit_ = shim_status_;  // The shim could not write the file, for example because the disk has become read-only.
+    }
   }
 }
 

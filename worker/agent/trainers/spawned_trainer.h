@@ -72,7 +72,7 @@ class SpawnedTrainer {
   // bring the same report again.
   bool sent_unreadable() const { return sent_unreadable_; }
   bool exited() const { return exited_; }
-  // The exit status, set when exited() becomes true; empty if the shim ended without writing it.
+  // The exit status, set when exited() becomes true; empty if the shim ended without writing or sending it.
   const std::optional<internal::ShimStatus>& exit() const { return exit_; }
   // Why the trainer ended before its first Hello, with the end of its log: for example because a library is missing.
   // Empty if it was ready before, has not ended, or was killed. Also empty if an earlier agent started it, because then
