@@ -106,7 +106,8 @@ void AttemptRunner::Start(const StartAction& start) {
   attempt.wanted = start.directive;
   JoinTrace(start.directive.traceparent(), attempt);
   const absl::StatusOr<SpawnedTrainer*> trainer =
-      options_.trainers->Assign(start.device, start.directive.key(), FormatTraceparent(attempt.trace));
+      options_.trainers->Assign(start.device, start.directive.key(), options_.clock->SinceBoot(),
+                                FormatTraceparent(attempt.trace));
   if (trainer.ok()) {
     Log("attempt started", attempt, {{"device", start.device}});
     attempt.spawn_id = (*trainer)->record().spawn_id();

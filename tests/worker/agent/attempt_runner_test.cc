@@ -272,7 +272,7 @@ TEST_F(AttemptRunnerTest, AttemptInATrace_IsASpanAboveThatOfItsTrainer) {
 TEST_F(AttemptRunnerTest, AttemptOfAnEarlierAgent_StaysInItsTrace) {
   left_.Add("warm");
   trainers_.Adopt();
-  ASSERT_TRUE(trainers_.Assign("cpu", LeftTrainers::Key("j1"), kTraceparentOfServer).ok());
+  ASSERT_TRUE(trainers_.Assign("cpu", LeftTrainers::Key("j1"), Now(), kTraceparentOfServer).ok());
   TrainerPool later(PoolOptions());
   later.Adopt();
   AttemptList attempts;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::agent {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr absl::Duration kWarmInterval = absl::Seconds(5);
 // Minimum interval between starts of warm trainers on a device that the last trainer could not use.
 constexpr absl::Duration kBrokenDeviceInterval = absl::Minutes(1);
+constexpr size_t kMaxErrorBytes = 1000;
 
 }  // namespace
 
@@ -24,10 +26,16 @@ void TrainerPool::Adopt() {
 }
 
 absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, const v1::AttemptKey& key,
-                                                    const std::string& traceparent) {
+                                                    absl::Duration now, const std::string& traceparent) {
   for (const auto& [id, trainer] : trainers_) {
     if (!trainer->bound() && !trainer->killed() && !trainer->exited() && trainer->record().device() == device) {
-      AMPD_RETURN_IF_ERROR(trainer->Bind(key, traceparent));
+      if (absl::Status bound = trainer->Bind(key, traceparent); !bound.ok()) {
+        OnStartFailed(device, bound, now);
+        if (IsUnusable(device)) {
+          trainer->Kill();  // A later trainer tests the device.
+        }
+        return bound;
+      }
       return trainer.get();
     }
   }
@@ -35,7 +43,18 @@ absl::StatusOr<SpawnedTrainer*> TrainerPool::Assign(const std::string& device, c
   record.set_device(device);
   *record.mutable_key() = key;
   record.set_traceparent(traceparent);
-  return Start(std::move(record));
+  absl::StatusOr<SpawnedTrainer*> started = Start(std::move(record));
+  if (!started.ok()) {
+    OnStartFailed(device, started.status(), now);
+  }
+  return started;
+}
+
+void TrainerPool::OnStartFailed(const std::string& device, const absl::Status& status, absl::Duration now) {
+  if (!absl::IsResourceExhausted(status)) {
+    const std::string error = absl::StrCat("the worker can't start a trainer: ", std::string(status.message()));
+    SetDeviceError(device, Shortened(ValidUtf8(error), kMaxErrorBytes), now);
+  }
 }
 
 absl::StatusOr<SpawnedTrainer*> TrainerPool::Start(internal::SpawnRecord record) {
@@ -132,6 +151,7 @@ void TrainerPool::KeepWarm(const std::vector<v1::Device>& devices, absl::Duratio
     record.set_device(device.id());
     if (absl::StatusOr<SpawnedTrainer*> warm = Start(std::move(record)); !warm.ok()) {
       options_.log(absl::StrCat("can't start a warm trainer on ", device.id(), ": ", warm.status().message()));
+      OnStartFailed(device.id(), warm.status(), now);
     }
   }
 }

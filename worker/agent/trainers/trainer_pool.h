@@ -24,10 +24,10 @@ namespace ampd::agent {
 //   Assign --> binds a warm trainer of the device to the attempt; starts a trainer if there is none
 //   Remove --> forgets a trainer that has exited, and deletes its folder
 //
-// If a trainer can't use its device, or ends before it is ready, MarkUnusable reports the device as unhealthy until a
-// later trainer can use it. Once a minute KeepWarm starts a warm trainer to test that, even if no trainers are kept
-// warm. A warm trainer that can't use its device is ended. A trainer that runs an attempt is not: it reports by itself
-// that the attempt failed. Times are since boot. Single-threaded; owner: the agent's loop.
+// If a trainer can't be started, can't use its device, or ends before it is ready, MarkUnusable reports the device as
+// unhealthy until a later trainer can use it. Once a minute KeepWarm starts a warm trainer to test that, even if no
+// trainers are kept warm. A warm trainer that can't use its device is ended. A trainer that runs an attempt is not: it
+// reports by itself that the attempt failed. Times are since boot. Single-threaded; owner: the agent's loop.
 class TrainerPool {
  public:
   using Trainers = std::map<std::string, std::unique_ptr<SpawnedTrainer>>;  // trainers by spawn id
@@ -47,8 +47,9 @@ class TrainerPool {
   void Adopt();
 
   // Returns a trainer on the device, after binding it to the attempt. The pool owns the trainer. `traceparent`: the
-  // attempt's trace; empty: none. Returns the errors of SpawnedTrainer::Start and Bind.
-  absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key,
+  // attempt's trace; empty: none. Returns the errors of SpawnedTrainer::Start and Bind. After an error other than a full
+  // disk, the device counts as unusable.
+  absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key, absl::Duration now,
                                          const std::string& traceparent = "");
 
   // Returns null if there is no such trainer.
@@ -92,6 +93,9 @@ class TrainerPool {
  private:
   // Starts a trainer. `record` contains the device and, unless the trainer is a warm one, the attempt.
   absl::StatusOr<SpawnedTrainer*> Start(internal::SpawnRecord record);
+  // Makes the device count as unusable because no trainer can be started on it. Does nothing if the reason is a full
+  // disk: an attempt then ends with DISK_FULL, which tells the user what to do.
+  void OnStartFailed(const std::string& device, const absl::Status& status, absl::Duration now);
   // Records whether the device can be used. `error`: why not; empty: it can.
   void SetDeviceError(const std::string& device, const std::string& error, absl::Duration now);
   bool IsUnusable(const std::string& device) const;

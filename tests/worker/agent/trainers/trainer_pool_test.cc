@@ -94,7 +94,7 @@ TEST_F(TrainerPoolTest, TrainersOfAnEarlierAgent_AreAdopted) {
 TEST_F(TrainerPoolTest, WarmTrainerOfTheDevice_IsAssignedAndBoundOnDisk) {
   left_.Add("warm");
   pool_.Adopt();
-  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"));
+  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"), kNow);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   EXPECT_EQ(*trainer, pool_.Find("warm"));
   EXPECT_EQ(num_started_, 0);
@@ -108,7 +108,7 @@ TEST_F(TrainerPoolTest, WithoutAWarmTrainerOfTheDevice_OneIsStartedForTheAttempt
   left_.Add("warm");
   left_.Add("bound", "j0");
   pool_.Adopt();
-  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("gpu0", LeftTrainers::Key("j1"));
+  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("gpu0", LeftTrainers::Key("j1"), kNow);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   EXPECT_EQ(num_started_, 1);
   EXPECT_EQ((*trainer)->record().device(), "gpu0");
@@ -120,17 +120,35 @@ TEST_F(TrainerPoolTest, WarmTrainerThatIsBeingKilled_IsNotAssigned) {
   left_.Add("warm");
   pool_.Adopt();
   pool_.OnHello(*pool_.Find("warm"), HelloWithError("no driver"), kNow);
-  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"));
+  const absl::StatusOr<SpawnedTrainer*> trainer = pool_.Assign("cpu", LeftTrainers::Key("j1"), kNow);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   EXPECT_NE(*trainer, pool_.Find("warm"));
   EXPECT_EQ(num_started_, 1);
 }
 
-TEST_F(TrainerPoolTest, FolderThatCannotBeMade_FailsTheAssignment) {
+TEST_F(TrainerPoolTest, FolderThatCannotBeMade_FailsTheAssignmentAndMakesTheDeviceUnhealthy) {
   std::ofstream(left_.state_folder() + "/spawn") << "a file where a folder should be";
-  EXPECT_FALSE(pool_.Assign("cpu", LeftTrainers::Key("j1")).ok());
+  EXPECT_FALSE(pool_.Assign("cpu", LeftTrainers::Key("j1"), kNow).ok());
   EXPECT_TRUE(pool_.empty());
   EXPECT_EQ(num_started_, 0);
+  EXPECT_THAT(CpuError(), testing::StartsWith("the worker can't start a trainer: make a spawn folder: "));
+  // Once the folder can be made, a trainer tests the device.
+  fs::remove(left_.state_folder() + "/spawn");
+  pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Seconds(59));
+  EXPECT_EQ(num_started_, 0);
+  pool_.KeepWarm(Devices({"cpu"}), kNow + absl::Minutes(1));
+  ASSERT_EQ(num_started_, 1);
+  pool_.OnHello(*pool_.trainers().begin()->second, internal::Hello(), kNow + absl::Minutes(1));
+  EXPECT_EQ(CpuError(), "");
+}
+
+TEST_F(TrainerPoolTest, WarmTrainerThatCannotBeBound_IsEndedAndItsDeviceIsUnhealthy) {
+  left_.Add("warm");
+  pool_.Adopt();
+  fs::remove_all(left_.PathOf("warm"));
+  EXPECT_FALSE(pool_.Assign("cpu", LeftTrainers::Key("j1"), kNow).ok());
+  EXPECT_TRUE(pool_.Find("warm")->killed());
+  EXPECT_THAT(CpuError(), testing::StartsWith("the worker can't start a trainer: "));
 }
 
 TEST_F(TrainerPoolTest, DeviceWithoutATrainer_GetsAWarmOneAtIntervals) {
@@ -279,7 +297,7 @@ TEST_F(TrainerPoolTest, TrainersWithoutAConnection_HaveNoDescriptor) {
   left_.Add("warm");
   pool_.Adopt();
   EXPECT_THAT(pool_.Descriptors([](const SpawnedTrainer&) { return false; }), IsEmpty());
-  ASSERT_TRUE(pool_.Assign("gpu0", LeftTrainers::Key("j1")).ok());
+  ASSERT_TRUE(pool_.Assign("gpu0", LeftTrainers::Key("j1"), kNow).ok());
   EXPECT_EQ(pool_.Descriptors([](const SpawnedTrainer&) { return false; }).size(), 1u) << "the end of the shim";
 }
 
