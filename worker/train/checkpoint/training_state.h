@@ -20,7 +20,7 @@ namespace ampd::train {
 // and what the divergence monitor remembers.
 struct TrainingState {
   int64_t step = 0;
-  float train_loss = 0;  // Loss of the last step.
+  float train_loss = 0;  // Loss of the last step, or of an earlier one (Progress::RecordLosses).
   // The last loss of each phase, by the phase's name. Set only if steps have several phases; train_loss is then the
   // loss of the first phase.
   std::map<std::string, float> phase_losses;

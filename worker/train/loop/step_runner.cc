@@ -90,14 +90,8 @@ size_t StepRunner::MaxInFlight() const {
 
 StepRunner::EndedStep StepRunner::Await() {
   EndedStep step{.result = run_.engine().AwaitStep(), .begun = in_flight_.Read(Now())};
-  Progress& progress = run_.progress();
-  ++progress.step;
-  progress.train_loss = step.result.phases.front().loss;
-  if (step.result.phases.size() > 1) {
-    for (const amp::PhaseResult& phase : step.result.phases) {
-      progress.phase_losses[phase.phase] = phase.loss;
-    }
-  }
+  ++run_.progress().step;
+  run_.progress().RecordLosses(step.result, /*has_trained=*/run_.engine().applied_steps() > 0);
   return step;
 }
 

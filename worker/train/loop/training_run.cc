@@ -1,5 +1,6 @@
 #include "worker/train/loop/training_run.h"
 
+#include <cmath>
 #include <string>
 #include <thread>
 #include <utility>
@@ -62,6 +63,20 @@ absl::StatusOr<precision::StepFlops> FlopsOf(const AttemptPlan& plan, const v1::
 }
 
 }  // namespace
+
+void Progress::RecordLosses(const amp::StepResult& result, bool has_trained) {
+  const auto counts = [has_trained](const amp::PhaseResult& phase) {
+    return std::isfinite(phase.loss) || !phase.skipped || !has_trained;
+  };
+  if (const amp::PhaseResult& first = result.phases.front(); counts(first)) {
+    train_loss = first.loss;
+  }
+  for (const amp::PhaseResult& phase : result.phases) {
+    if (result.phases.size() > 1 && counts(phase)) {
+      phase_losses[phase.phase] = phase.loss;
+    }
+  }
+}
 
 TrainingRun::TrainingRun(AttemptPlan plan, const internal::StartAttempt& start, TelemetryWriter& telemetry)
     : plan_(std::move(plan)),

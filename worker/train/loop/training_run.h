@@ -26,6 +26,11 @@ namespace ampd::train {
 
 // How far a run has come. Part of a checkpoint.
 struct Progress {
+  // Takes over the losses of a step. A loss that is not finite and that the step did not train on, because the step was
+  // skipped, says nothing about the model: it is left out. `has_trained`: whether any step of the job was applied. If
+  // none was, the loss of the last step says why.
+  void RecordLosses(const amp::StepResult& result, bool has_trained);
+
   int64_t step = 0;  // Number of steps whose results were read.
   float train_loss = 0;
   std::map<std::string, float> phase_losses;  // Last loss of each phase, if steps have several.

@@ -529,6 +529,20 @@ TEST_F(DivergenceTest, ABatchWhoseLossIsNotFinite_IsNotReplayed) {
   EXPECT_EQ(agent->outcome->final_metrics().skipped_steps(), 1);
 }
 
+// The server fails a job whose last loss is not finite. A skipped step has not trained on its loss.
+TEST_F(DivergenceTest, ALastStepThatIsSkippedForItsLoss_LeavesTheLossOfTheStepBefore) {
+  StartAttempt start = Mlp("fp16", 6);
+  UseIdx(start, 8 * 20, /*bright=*/8 * 5 + 3);
+  start.mutable_spec()->mutable_optimizer()->mutable_adamw()->set_learning_rate(1e-3);
+  Dynamic(start).set_initial(1);
+  Dynamic(start).set_floor(0x1p-10);
+  const auto agent = RunToOutcome(start);
+  EXPECT_EQ(agent->outcome->kind(), Outcome::FINISHED) << agent->outcome->ShortDebugString();
+  EXPECT_TRUE(agent->steps[6].skipped);
+  EXPECT_FALSE(std::isfinite(agent->steps[6].loss));
+  EXPECT_EQ(agent->outcome->final_metrics().train_loss(), agent->steps[5].loss);
+}
+
 // Makes the model an MLP with two hidden layers, whose loss is finite but whose gradients exceed fp32's range.
 // Activations of 2e-38 are multiplied by weights of 1e19 and 1e21.
 void UseSteepWeights(StartAttempt& start, const std::filesystem::path& root) {
