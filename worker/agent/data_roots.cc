@@ -1,6 +1,7 @@
 #include "worker/agent/data_roots.h"
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::agent {
 namespace {
@@ -33,6 +35,9 @@ absl::StatusOr<DataRoots> ParseDataRoots(const std::vector<std::string>& values)
   for (const std::string& value : values) {
     const std::vector<std::string> sides = absl::StrSplit(value, absl::MaxSplits('=', 1));
     const std::vector<std::string> names = absl::StrSplit(sides[0], absl::MaxSplits('@', 1));
+    if (const std::optional<size_t> at = FirstInvalidUtf8(value); at.has_value()) {
+      return BadRoot(OneLine(value), NotUtf8(value, *at) + "; give the data root a name and a path in UTF-8");
+    }
     std::error_code error;
     if (sides.size() != 2 || names[0].empty() || !std::filesystem::is_directory(sides[1], error)) {
       return BadRoot(value, "must be name=path of an existing folder");

@@ -17,8 +17,8 @@ struct DataRoot {
 using DataRoots = std::map<std::string, DataRoot>;  // By name.
 
 // Reads the values of --data-root: "NAME=PATH", or "NAME@TENANT=PATH" with one or more tenants, as in
-// "NAME@nlp,vision=PATH". INVALID_ARGUMENT if a value has another form, or if its path is not a folder; the message
-// contains the value.
+// "NAME@nlp,vision=PATH". INVALID_ARGUMENT if a value has another form or is not UTF-8, or if its path is not a folder;
+// the message contains the value. (The names are sent to the server, and the paths to trainers.)
 absl::StatusOr<DataRoots> ParseDataRoots(const std::vector<std::string>& values);
 
 // Reads the values of --tenant. INVALID_ARGUMENT if a value is not a valid name of a tenant; the message contains the

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,8 +51,6 @@
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kUsage = 2;
 constexpr int kStateFolder = 3;
 constexpr int kAddress = 4;
@@ -71,15 +68,6 @@ int Fail(int code, const std::string& line, const std::string& log_format = "tex
     std::fprintf(stderr, "ampd-worker: %s\n", line.c_str());
   }
   return code;
-}
-
-// Returns the host's name and the path of the state folder, cut to the maximum length in a report. If two agents use
-// the same worker name, the message that refuses the second agent shows this text.
-std::string Place(const std::string& state_folder) {
-  constexpr size_t kMaxBytes = 512;
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(state_folder, error);  // resolves symbolic links
-  return absl::StrCat(ampd::agent::HostName(), ":", error ? state_folder : real.string()).substr(0, kMaxBytes);
 }
 
 // Returns the id of the host's group that `text` names, by name or number.
@@ -195,7 +183,7 @@ ampd::agent::Agent::Options OptionsOf(const WorkerConfig& config, const Inputs& 
   options.name = config.name;
   options.version = ampd::Version();
   options.identity.set_id(agent_id);
-  options.identity.set_place(Place(config.state_folder));
+  options.identity.set_place(ampd::agent::PlaceOf(ampd::agent::HostName(), config.state_folder));
   options.state_folder = config.state_folder;
   options.ready_file = config.ready_file;
   options.checkpoint_root = config.checkpoint_root;

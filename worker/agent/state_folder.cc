@@ -18,10 +18,12 @@
 #include "base/error.h"
 #include "base/io/private_folder.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::agent {
 namespace {
 
+constexpr size_t kMaxPlaceBytes = 512;
 constexpr int kIdCharacters = 26;  // 130 random bits
 constexpr int kMaxIdBytes = 64;
 constexpr absl::Duration kLockTimeout = absl::Seconds(3);
@@ -81,6 +83,12 @@ absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder
   }
   unlink(probe.c_str());
   return lines;
+}
+
+std::string PlaceOf(const std::string& host, const std::string& state_folder) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(state_folder, error);
+  return Shortened(ValidUtf8(absl::StrCat(host, ":", error ? state_folder : real.string())), kMaxPlaceBytes);
 }
 
 absl::StatusOr<StateFolder> StateFolder::Open(const std::string& folder, RandomSource& random) {

@@ -15,6 +15,11 @@ namespace ampd::agent {
 // calls the folder `what`.
 absl::StatusOr<std::vector<std::string>> PrepareFolder(const std::string& folder, const std::string& what, int depth);
 
+// Returns the agent's place for its reports: the host's name and the path of the state folder without symbolic links.
+// Cut to the maximum length in a report; bytes that are not UTF-8 are replaced. If two agents use the same worker name,
+// the message that refuses the second agent shows this text.
+std::string PlaceOf(const std::string& host, const std::string& state_folder);
+
 // The folder that holds one agent's state. No other agent can open it while this object lives. Thread-compatible.
 class StateFolder {
  public:

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/flags/flag_set.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace ampd::agent {
 namespace {
@@ -169,6 +172,15 @@ void FillDefaults(WorkerConfig* config) {
   config->checkpoint_root = AbsoluteOr(config->checkpoint_root, config->state_folder + "/checkpoints");
 }
 
+// Refuses a path that is not UTF-8. The agent sends the paths of its folders to its trainers, in messages whose texts
+// must be UTF-8.
+absl::Status CheckPath(const char* flag, const std::string& path) {
+  const std::optional<size_t> at = FirstInvalidUtf8(path);
+  return at.has_value() ? absl::InvalidArgumentError(absl::StrCat(flag, " ", OneLine(path), ": ", NotUtf8(path, *at),
+                                                                  "; choose a folder whose path is UTF-8"))
+                        : absl::OkStatus();
+}
+
 // Adds all flags, and reads the command line. `for_worker`: whether to require the flags that a worker can't start
 // without.
 absl::StatusOr<ParsedWorkerConfig> Parse(FlagSet* flags, bool for_worker, int argc, const char* const* argv) {
@@ -183,6 +195,8 @@ absl::StatusOr<ParsedWorkerConfig> Parse(FlagSet* flags, bool for_worker, int ar
   parsed.settings = std::move(read.settings);
   parsed.config_file = std::move(read.config_file);
   FillDefaults(&parsed.config);
+  AMPD_RETURN_IF_ERROR(CheckPath("--state-dir", parsed.config.state_folder));
+  AMPD_RETURN_IF_ERROR(CheckPath("--checkpoint-root", parsed.config.checkpoint_root));
   return parsed;
 }
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/io/control_group.h"
 #include "base/io/file.h"
+#include "base/text.h"
 #include "worker/device/nvml_library.h"
 
 namespace ampd::device {
@@ -27,6 +28,7 @@ constexpr int64_t kMaxProcFileBytes = 8 << 20;
 constexpr const char* kInstructionSets[] = {"avx",         "avx2",        "fma",      "f16c",     "avx512f", "avx512bw",
                                             "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "amx_int8"};
 constexpr unsigned kNvmlTextBytes = 96;
+constexpr size_t kMaxNameBytes = 256;  // The server accepts no longer names.
 
 std::string ReadProc(const std::string& folder, const char* name) {
   return ReadFile(absl::StrCat(folder, "/", name), kMaxProcFileBytes).value_or("");
@@ -60,7 +62,7 @@ v1::Device Cpu(const Devices::Options& options) {
   v1::Device cpu;
   cpu.set_id("cpu");
   cpu.set_kind(v1::Device::CPU);
-  cpu.set_name(FieldIn(cpuinfo, "model name"));
+  cpu.set_name(Shortened(ValidUtf8(FieldIn(cpuinfo, "model name")), kMaxNameBytes));  // A hypervisor may set any name.
   for (const std::string& set : InstructionSetsIn(cpuinfo)) {
     cpu.add_instruction_sets(set);
   }
@@ -117,11 +119,11 @@ struct Devices::Nvml {
     if (const int result = name(handle, text, sizeof(text)); result != 0) {
       return Trouble("nvmlDeviceGetName", result);
     }
-    device->set_name(text);
+    device->set_name(ValidUtf8(text));
     if (const int result = uuid(handle, text, sizeof(text)); result != 0) {
       return Trouble("nvmlDeviceGetUUID", result);
     }
-    device->set_uuid(text);
+    device->set_uuid(ValidUtf8(text));
     int major = 0;
     int minor = 0;
     if (const int result = capability(handle, &major, &minor); result != 0) {

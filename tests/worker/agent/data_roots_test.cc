@@ -28,6 +28,14 @@ TEST(ParseDataRoots, NamesTheValueThatIsWrong) {
   }
 }
 
+TEST(ParseDataRoots, RefusesWhatIsNotUtf8) {
+  for (const char* value : {"caf\xe9=/tmp", "a=/tmp/../tmp/caf\xe9/.."}) {
+    EXPECT_THAT(std::string(ParseDataRoots({value}).status().message()),
+                testing::AllOf(testing::StartsWith("--data-root "), testing::HasSubstr("caf\\xe9"),
+                               testing::HasSubstr(" is not UTF-8; give the data root a name and a path in UTF-8")));
+  }
+}
+
 TEST(ParseDataRoots, RefusesANameForTwoFolders) {
   EXPECT_THAT(
       std::string(ParseDataRoots({"a=/tmp", "b=/", "a=/"}).status().message()),

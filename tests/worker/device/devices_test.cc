@@ -57,6 +57,17 @@ TEST(Devices, TheLimitsOfAContainer_AreThoseOfTheCpu) {
   EXPECT_EQ(cpu.memory_free_bytes(), 16 << 20);
 }
 
+// The server can't read a report in which a text is not UTF-8, and refuses one with a longer name.
+TEST(Devices, NameOfTheCpuThatIsLongAndNotUtf8_IsMadeAcceptable) {
+  const WrittenFiles files;
+  files.Write("/proc/cpuinfo", "model name\t: caf\xe9 " + std::string(300, 'x') + "\n");
+  Devices::Options options = WithoutGpus();
+  options.proc_folder = files.root() + "/proc";
+  const std::string name = Devices::Discover(options)->Current()[0].name();
+  EXPECT_EQ(name.substr(0, 6), "caf? x");
+  EXPECT_EQ(name.size(), 256u);
+}
+
 TEST(Devices, UnknownDevice_IsAnErrorThatNamesThoseThatAreThere) {
   Devices::Options options = WithoutGpus();
   options.only = {"gpu0"};
