@@ -105,9 +105,8 @@ void AttemptRunner::Start(const StartAction& start) {
   attempt.held.lease_deadline = std::max(start.lease_deadline, options_.clock->SinceBoot());
   attempt.wanted = start.directive;
   JoinTrace(start.directive.traceparent(), attempt);
-  const absl::StatusOr<SpawnedTrainer*> trainer =
-      options_.trainers->Assign(start.device, start.directive.key(), options_.clock->SinceBoot(),
-                                FormatTraceparent(attempt.trace));
+  const absl::StatusOr<SpawnedTrainer*> trainer = options_.trainers->Assign(
+      start.device, start.directive.key(), options_.clock->SinceBoot(), FormatTraceparent(attempt.trace));
   if (trainer.ok()) {
     Log("attempt started", attempt, {{"device", start.device}});
     attempt.spawn_id = (*trainer)->record().spawn_id();
@@ -154,7 +153,7 @@ void AttemptRunner::Kill(AttemptOnWorker& attempt) {
 void AttemptRunner::End(AttemptOnWorker& attempt, v1::Outcome outcome) {
   attempt.held.state = Attempt::ENDED;
   attempt.outcome = std::move(outcome);
-  // The server cannot read a report with a text that is not UTF-8. The message may contain paths, which may be anything.
+  // The server cannot read a report with a text that is not UTF-8, and the message may contain any path.
   attempt.outcome->set_message(ValidUtf8(attempt.outcome->message()));
   if (options_.on_end) {
     options_.on_end(*attempt.outcome);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/tls/tls_files.h"
 #include "base/version.h"
 #include "worker/agent/agent.h"
@@ -140,7 +142,16 @@ absl::StatusOr<ampd::device::Devices> FindDevices(const WorkerConfig& config) {
   ampd::device::Devices::Options options;
   options.num_threads = config.num_threads;
   options.only = config.devices;
-  return ampd::device::Devices::Discover(options);
+  const char* const visible_gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible_gpus != nullptr) {
+    options.visible_gpus = visible_gpus;
+  }
+  absl::StatusOr<ampd::device::Devices> devices = ampd::device::Devices::Discover(options);
+  if (devices.ok() && devices->num_hidden() > 0) {
+    Log(absl::StrCat("CUDA_VISIBLE_DEVICES is '", ampd::Shortened(ampd::OneLine(visible_gpus), 200), "' and hides ",
+                     devices->num_hidden(), devices->num_hidden() == 1 ? " GPU" : " GPUs"));
+  }
+  return devices;
 }
 
 // An error at the start, and the exit code that belongs to it.
@@ -260,11 +271,13 @@ struct Monitoring {
   std::unique_ptr<ampd::agent::MetricsEndpoint> endpoint;
   std::string address;  // Empty if the metrics are not served.
 
-  absl::Status Start(const WorkerConfig& config, const std::optional<ampd::ListenAddress>& listen) {
+  // `devices`: the ids of the worker's devices.
+  absl::Status Start(const WorkerConfig& config, const std::vector<std::string>& devices,
+                     const std::optional<ampd::ListenAddress>& listen) {
     if (!listen.has_value()) {
       return absl::OkStatus();
     }
-    gpus = config.no_gpu_metrics ? nullptr : ampd::device::GpuMonitor::Open(config.devices);
+    gpus = config.no_gpu_metrics ? nullptr : ampd::device::GpuMonitor::Open(devices);
     AMPD_ASSIGN_OR_RETURN(
         endpoint, ampd::agent::MetricsEndpoint::Listen(
                       *listen, config.metrics_tls,
@@ -296,7 +309,7 @@ std::optional<Failure> RunWorker(const WorkerConfig& config, const Inputs& input
     return failure;
   }
   Monitoring monitoring;
-  if (const absl::Status started = monitoring.Start(config, inputs.metrics); !started.ok()) {
+  if (const absl::Status started = monitoring.Start(config, devices->ids(), inputs.metrics); !started.ok()) {
     return Failure{kAddress, started};
   }
   ampd::agent::Agent::Options options = OptionsOf(config, inputs, state_folder->agent_id());

@@ -99,7 +99,8 @@ void AddTrainers(FlagSet* flags, WorkerConfig* config) {
                  &config->trainer);
   flags->AddRepeated({.name = "--device",
                       .type = "DEVICE",
-                      .help = "Offer only this device (cpu, gpu0, ...) (default: all devices of the host)"},
+                      .help = "Offer only this device (cpu, gpu0, ...) (default: the CPU, and all GPUs that the "
+                              "environment variable CUDA_VISIBLE_DEVICES does not hide)"},
                      AppendTo(&config->devices));
   flags->AddNumber({.name = "--threads",
                     .type = "N",

@@ -18,8 +18,10 @@
 #include "base/error.h"
 #include "base/io/control_group.h"
 #include "base/io/file.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "worker/device/nvml_library.h"
+#include "worker/device/visible_gpus.h"
 
 namespace ampd::device {
 namespace {
@@ -161,6 +163,25 @@ Devices::Devices() = default;
 Devices::~Devices() = default;
 Devices::Devices(Devices&&) noexcept = default;
 
+namespace {
+
+// Returns those of `all` that CUDA_VISIBLE_DEVICES leaves: the CPU, which is the first, and the visible GPUs.
+absl::StatusOr<std::vector<v1::Device>> WithoutHidden(const std::string& visible_gpus,
+                                                      const std::vector<v1::Device>& all) {
+  std::vector<std::string> uuids;
+  for (size_t i = 1; i < all.size(); ++i) {
+    uuids.push_back(all[i].uuid());
+  }
+  AMPD_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, VisibleGpus(visible_gpus, uuids));
+  std::vector<v1::Device> left = {all.front()};
+  for (const size_t number : numbers) {
+    left.push_back(all[number + 1]);
+  }
+  return left;
+}
+
+}  // namespace
+
 absl::StatusOr<Devices> Devices::Discover(const Options& options) {
   Devices found;
   found.options_ = options;
@@ -171,6 +192,11 @@ absl::StatusOr<Devices> Devices::Discover(const Options& options) {
       all.push_back(nvml->Describe(static_cast<int>(i)));
     }
     found.nvml_ = std::move(nvml);
+  }
+  if (options.only.empty() && options.visible_gpus.has_value() && all.size() > 1) {
+    AMPD_ASSIGN_OR_RETURN(std::vector<v1::Device> left, WithoutHidden(*options.visible_gpus, all));
+    found.num_hidden_ = all.size() - left.size();
+    all = std::move(left);
   }
   for (const std::string& id : options.only) {
     if (std::none_of(all.begin(), all.end(), [&](const v1::Device& device) { return device.id() == id; })) {
@@ -188,6 +214,14 @@ absl::StatusOr<Devices> Devices::Discover(const Options& options) {
     }
   }
   return found;
+}
+
+std::vector<std::string> Devices::ids() const {
+  std::vector<std::string> ids;
+  for (const v1::Device& device : devices_) {
+    ids.push_back(device.id());
+  }
+  return ids;
 }
 
 std::vector<v1::Device> Devices::Current() {

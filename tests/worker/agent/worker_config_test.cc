@@ -90,9 +90,9 @@ TEST(WorkerConfig, DefaultsDependOnTheHostAndTheStateFolder) {
 TEST(WorkerConfig, PathsThatTrainersCouldNotRead_AreRefused) {
   EXPECT_EQ(std::string(Parse({"--server", "s:1", "--state-dir", "/caf\xe9"}).status().message()),
             "--state-dir /caf\\xe9: the byte 0xe9 at offset 4 is not UTF-8; choose a folder whose path is UTF-8");
-  EXPECT_THAT(std::string(
-                  Parse({"--server", "s:1", "--state-dir", "/s", "--checkpoint-root", "/caf\xe9"}).status().message()),
-              testing::StartsWith("--checkpoint-root /caf\\xe9: the byte 0xe9"));
+  EXPECT_THAT(
+      std::string(Parse({"--server", "s:1", "--state-dir", "/s", "--checkpoint-root", "/caf\xe9"}).status().message()),
+      testing::StartsWith("--checkpoint-root /caf\\xe9: the byte 0xe9"));
 }
 
 TEST(WorkerConfig, ServerAndStateFolderAreRequired) {

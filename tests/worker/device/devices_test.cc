@@ -146,6 +146,37 @@ TEST_F(FakeGpus, OneOfTwoAskedFor_IsTheOneOfThatNumber) {
   EXPECT_EQ(current[0].memory_total_bytes(), 128ll << 30);
 }
 
+TEST_F(FakeGpus, GpusThatTheEnvironmentHides_AreNotThere) {
+  nvml_->num_gpus = 4;
+  Devices::Options options;
+  options.nvml_library = path_;
+  options.visible_gpus = "3,GPU-00000000-0000-0000-0000-000000000001,7,0";
+  absl::StatusOr<Devices> devices = Devices::Discover(options);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_THAT(devices->ids(), ElementsAre("cpu", "gpu3", "gpu1"));
+  EXPECT_EQ(devices->num_hidden(), 2u);
+  const std::vector<v1::Device> current = devices->Current();
+  EXPECT_EQ(Line(current[2]), kGpu1);
+  EXPECT_EQ(current[1].memory_total_bytes(), (64ll << 30) << 3) << "the id is that of NVML";
+}
+
+TEST_F(FakeGpus, EnvironmentWithoutAGpu_LeavesTheCpu) {
+  Devices::Options options;
+  options.nvml_library = path_;
+  options.visible_gpus = "";
+  EXPECT_THAT(Devices::Discover(options)->ids(), ElementsAre("cpu"));
+}
+
+TEST_F(FakeGpus, DevicesAskedFor_AreThereThoughTheEnvironmentHidesThem) {
+  Devices::Options options;
+  options.nvml_library = path_;
+  options.only = {"gpu1"};
+  options.visible_gpus = "MIG-1234";
+  EXPECT_THAT(Devices::Discover(options)->ids(), ElementsAre("gpu1"));
+  options.only = {};
+  EXPECT_TRUE(absl::IsInvalidArgument(Devices::Discover(options).status()));
+}
+
 TEST_F(FakeGpus, Memory_IsThatOfTheMomentWhenItIsAskedFor) {
   Devices devices = Discover();
   const int64_t before = devices.Current()[1].memory_free_bytes();

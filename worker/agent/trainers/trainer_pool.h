@@ -47,8 +47,8 @@ class TrainerPool {
   void Adopt();
 
   // Returns a trainer on the device, after binding it to the attempt. The pool owns the trainer. `traceparent`: the
-  // attempt's trace; empty: none. Returns the errors of SpawnedTrainer::Start and Bind. After an error other than a full
-  // disk, the device counts as unusable.
+  // attempt's trace; empty: none. Returns the errors of SpawnedTrainer::Start and Bind. After an error other than a
+  // full disk, the device counts as unusable.
   absl::StatusOr<SpawnedTrainer*> Assign(const std::string& device, const v1::AttemptKey& key, absl::Duration now,
                                          const std::string& traceparent = "");
 

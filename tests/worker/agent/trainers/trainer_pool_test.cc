@@ -213,8 +213,8 @@ TEST_F(TrainerPoolTest, DeviceThatATrainerOfAnAttemptCannotUse_IsUnhealthyAndThe
 }
 
 TEST_F(TrainerPoolTest, WarmTrainerThatEndsBeforeItIsReady_MakesItsDeviceUnhealthyWithTheEndOfItsLog) {
-  const std::string error = CpuErrorAfterAWarmTrainer(
-      0, 127, "some line\nampd-trainer: error while loading shared libraries: libtorch.so\n");
+  const std::string error =
+      CpuErrorAfterAWarmTrainer(0, 127, "some line\nampd-trainer: error while loading shared libraries: libtorch.so\n");
   EXPECT_EQ(error,
             "the trainer ended before it was ready, with exit code 127: ampd-trainer: error while loading shared "
             "libraries: libtorch.so");
