@@ -47,7 +47,7 @@ Agent::Agent(Options options)
       trainers_(PoolOptions()),
       runner_(RunnerOptions()),
       uploads_(UploadOptions()),
-      remover_(options_.checkpoint_root, options_.state_folder + "/removals", options_.log),
+      removals_(CheckpointRemover(options_.checkpoint_root, options_.state_folder + "/removals", options_.log)),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 TrainerPool::Options Agent::PoolOptions() {
@@ -99,7 +99,7 @@ AttemptUploads::Options Agent::UploadOptions() {
 
 void Agent::Start() {
   UpdateDevices();
-  remover_.Load();
+  removals_.Start();
   trainers_.Adopt();
   options_.counters->num_trainers_adopted += static_cast<int64_t>(trainers_.trainers().size());
   runner_.Adopt();
@@ -119,6 +119,7 @@ void Agent::Run() {
   while (!stop_ || AwaitWarmTrainers(now()) || (StopsTrainers() && AwaitTrainers(now())) || AwaitAnnouncement(now())) {
     RunOnce();
   }
+  removals_.Stop();
 }
 
 void Agent::RunOnce() {
@@ -190,7 +191,7 @@ Holdings Agent::CurrentHoldings() const {
   holdings.reflected = directive_.id();
   holdings.last_sent_boottime_nanos = reporter_.last_send_boottime_nanos();
   holdings.lease_deadline = lease_deadline_;
-  holdings.removals = remover_.Due(options_.clock->SinceBoot());
+  holdings.removals = removals_.Due(options_.clock->SinceBoot());
   return holdings;
 }
 
@@ -212,7 +213,7 @@ void Agent::ReconcileWith(const v1::WorkerDirective& directive, bool again) {
   // exit and leave it without an agent. The server gives a waiting attempt to another worker, or to this one after
   // its restart.
   runner_.Apply(actions, directive, /*may_start=*/!stop_);
-  remover_.Remove(actions.remove, actions.remove_later, options_.clock->SinceBoot());
+  removal_request_ = removals_.Request(actions.remove, actions.remove_later, options_.clock->SinceBoot());
 }
 
 void Agent::OnAccepted() {
@@ -239,10 +240,21 @@ void Agent::UpdateDevices() {
   }
 }
 
+void Agent::UpdateReflected() {
+  if (removals_.num_done() >= removal_request_) {
+    reflected_ = directive_.id();
+  } else if (reflected_.epoch() != directive_.id().epoch()) {
+    // The server's epoch is reported at once, so that a server with an older epoch learns that it was replaced.
+    reflected_.set_epoch(directive_.id().epoch());
+    reflected_.set_number(0);
+  }
+}
+
 void Agent::SendReport(absl::Duration now) {
   UpdateDevices();
+  UpdateReflected();
   v1::WorkerReport report;
-  *report.mutable_reflected() = directive_.id();
+  *report.mutable_reflected() = reflected_;
   report.mutable_devices()->Assign(devices_.begin(), devices_.end());
   attempts_.AddTo(&report, options_.clock->SinceBoot());
   report.set_stopping(stop_);

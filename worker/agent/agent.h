@@ -22,9 +22,9 @@
 #include "worker/agent/attempt_uploads.h"
 #include "worker/agent/attempts/attempt_list.h"
 #include "worker/agent/attempts/reconcile.h"
-#include "worker/agent/checkpoint_remover.h"
 #include "worker/agent/data_roots.h"
 #include "worker/agent/files/file_sender.h"
+#include "worker/agent/files/removal_thread.h"
 #include "worker/agent/link/server_link.h"
 #include "worker/agent/reporter.h"
 #include "worker/agent/trainers/trainer_pool.h"
@@ -64,7 +64,7 @@ class Agent {
     absl::Duration leave_grace = absl::Minutes(5);
     absl::Duration exit_grace = absl::Seconds(20);
     std::function<std::vector<v1::Device>()> devices;  // returns the devices in their current state
-    std::function<void(const std::string&)> log;       // takes one line
+    std::function<void(const std::string&)> log;       // takes one line; thread-safe
     // takes a line about an attempt, and the fields to log with the line
     std::function<void(const std::string&, const LogFields&)> log_attempt;
     const Clock* clock = nullptr;
@@ -77,7 +77,8 @@ class Agent {
   };
   explicit Agent(Options options);
 
-  // Finds the shims and trainers that an earlier agent left running. Call once, before Run.
+  // Finds the shims and trainers that an earlier agent left running, and starts the thread that removes checkpoints.
+  // Call once, before Run.
   void Start();
   // Runs until Stop is called. Then it announces to the server that this worker accepts no more work, and waits for at
   // most one second until the server has received that. With `stop_trainers_on_exit` it also waits until the trainers
@@ -99,6 +100,9 @@ class Agent {
   void ReconcileWith(const v1::WorkerDirective& directive, bool again);
   Holdings CurrentHoldings() const;
   void UpdateDevices();
+  // Updates `reflected_`. A report reflects a directive only when the directive's removals cannot be lost any more,
+  // because the server repeats them until then.
+  void UpdateReflected();
   void SendReport(absl::Duration now);
   // Called for the first directive on a stream. By sending it, the server accepts this worker. Writes the ready file
   // and logs the acceptance.
@@ -124,8 +128,10 @@ class Agent {
   std::vector<v1::Device> devices_;
   AttemptRunner runner_;
   AttemptUploads uploads_;
-  CheckpointRemover remover_;
+  RemovalThread removals_;
   v1::WorkerDirective directive_;  // the newest directive
+  v1::DirectiveId reflected_;      // the newest directive whose removals are carried out or stored, too
+  uint64_t removal_request_ = 0;   // the newest request to `removals_`
   absl::Duration lease_deadline_;
   std::optional<absl::Duration>
       leave_until_;  // when stopping: until when trainers may leave, or end after they were killed; since boot

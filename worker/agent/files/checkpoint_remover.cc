@@ -1,4 +1,4 @@
-#include "worker/agent/checkpoint_remover.h"
+#include "worker/agent/files/checkpoint_remover.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -115,37 +115,27 @@ void CheckpointRemover::Load() {
                       text.status().message()));
   }
   for (const absl::string_view path : absl::StrSplit(text.value_or(""), '\n', absl::SkipEmpty())) {
-    waiting_[std::string(path)] = absl::ZeroDuration();
+    pending_[std::string(path)] = absl::ZeroDuration();
   }
-}
-
-std::vector<std::string> CheckpointRemover::Due(absl::Duration now) const {
-  std::vector<std::string> due;
-  for (const auto& [path, at] : waiting_) {
-    if (at <= now) {
-      due.push_back(path);
-    }
-  }
-  return due;
 }
 
 void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later,
                                absl::Duration now) {
-  Waiting waiting = waiting_;
+  Pending pending = pending_;
   for (const std::string& path : later) {
-    waiting[path] = absl::ZeroDuration();
+    pending[path] = absl::ZeroDuration();
   }
   std::set<std::string> refused;
   for (const std::string& path : paths) {
     const absl::Status status = RemoveBelow(root_, path);
-    const bool is_known = status.ok() || refused_.contains(path) || waiting_.contains(path);
+    const bool is_known = status.ok() || refused_.contains(path) || pending_.contains(path);
     if (absl::IsInvalidArgument(status)) {
       refused.insert(path);
     }
     if (status.ok() || absl::IsInvalidArgument(status)) {
-      waiting.erase(path);
+      pending.erase(path);
     } else {
-      waiting[path] = now + kRetryInterval;
+      pending[path] = now + kRetryInterval;
     }
     if (!is_known) {
       log_(absl::IsInvalidArgument(status)
@@ -154,23 +144,33 @@ void CheckpointRemover::Remove(const std::vector<std::string>& paths, const std:
     }
   }
   refused_ = std::move(refused);
-  Store(std::move(waiting));
+  Store(std::move(pending));
 }
 
-void CheckpointRemover::Store(Waiting waiting) {
-  const bool is_same = std::equal(waiting.begin(), waiting.end(), waiting_.begin(), waiting_.end(),
+void CheckpointRemover::Store(Pending pending) {
+  const bool is_same = std::equal(pending.begin(), pending.end(), pending_.begin(), pending_.end(),
                                   [](const auto& a, const auto& b) { return a.first == b.first; });
-  waiting_ = std::move(waiting);
+  pending_ = std::move(pending);
   if (is_same && is_stored_) {
     return;
   }
   const std::string text =
-      absl::StrJoin(waiting_, "", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first, "\n"); });
+      absl::StrJoin(pending_, "", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first, "\n"); });
   const absl::Status stored = WriteFileAtomically(file_, text);
   if (!stored.ok() && is_stored_) {
     log_(absl::StrCat("can't store the pending deletions of checkpoints: ", stored.message()));
   }
   is_stored_ = stored.ok();
+}
+
+std::vector<std::string> DueAt(const CheckpointRemover::Pending& pending, absl::Duration now) {
+  std::vector<std::string> due;
+  for (const auto& [path, at] : pending) {
+    if (at <= now) {
+      due.push_back(path);
+    }
+  }
+  return due;
 }
 
 }  // namespace ampd::agent

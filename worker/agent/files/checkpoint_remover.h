@@ -22,33 +22,36 @@ absl::Status RemoveBelow(const std::string& root, const std::string& path);
 //
 //   removals := (path '\n')*        paths below the checkpoint root; a path contains no '\n'
 //
-// Single-threaded; owner: the agent's loop.
+// Thread-compatible.
 class CheckpointRemover {
  public:
+  using Pending = std::map<std::string, absl::Duration>;  // time (since boot) of the next try, by path
+
   // `log` receives one line for each new failure.
   CheckpointRemover(std::string root, std::string file, std::function<void(const std::string&)> log);
 
   // Loads the removals that an earlier agent left pending.
   void Load();
 
-  // Returns the pending removals that are due for a retry. `now`: the time since boot.
-  std::vector<std::string> Due(absl::Duration now) const;
+  // The removals that could not be carried out yet.
+  const Pending& pending() const { return pending_; }
 
   // Removes `paths`. Paths that could not be removed, and all paths in `later`, become pending removals. These are
-  // stored on disk before Remove returns.
+  // stored on disk before Remove returns. `now`: the time since boot.
   void Remove(const std::vector<std::string>& paths, const std::vector<std::string>& later, absl::Duration now);
 
  private:
-  using Waiting = std::map<std::string, absl::Duration>;  // time (since boot) of the next try, by path
-
-  void Store(Waiting waiting);
+  void Store(Pending pending);
 
   const std::string root_;
   const std::string file_;
   const std::function<void(const std::string&)> log_;
-  Waiting waiting_;
+  Pending pending_;
   std::set<std::string> refused_;  // paths that the last Remove rejected
   bool is_stored_ = true;
 };
+
+// Returns the paths that are due for a retry at `now`, a time since boot.
+std::vector<std::string> DueAt(const CheckpointRemover::Pending& pending, absl::Duration now);
 
 }  // namespace ampd::agent

@@ -1,4 +1,4 @@
-#include "worker/agent/checkpoint_remover.h"
+#include "worker/agent/files/checkpoint_remover.h"
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST_F(CheckpointRemoverTest, PathOutOfTheRoot_IsRefusedAndToldOnce) {
   EXPECT_TRUE(Has("j1/1/step-5/state.json"));
   EXPECT_EQ(log_.find("root: ../outside\n"), log_.rfind("root: ../outside\n")) << log_;
   EXPECT_NE(log_.find("root: ../outside\n"), std::string::npos) << log_;
-  EXPECT_TRUE(remover.Due(absl::InfiniteDuration()).empty());
+  EXPECT_TRUE(DueAt(remover.pending(), absl::InfiniteDuration()).empty());
 }
 
 TEST_F(CheckpointRemoverTest, WhatCannotBeRemoved_IsTriedAgainAlsoByTheNextAgent) {
@@ -96,19 +96,19 @@ TEST_F(CheckpointRemoverTest, WhatCannotBeRemoved_IsTriedAgainAlsoByTheNextAgent
   remover.Remove({"j1"}, {}, kRemovalTime);
   remover.Remove({}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1/1/file")) << "as much as could be";
-  EXPECT_TRUE(remover.Due(kRemovalTime + absl::Seconds(59)).empty());
-  EXPECT_EQ(remover.Due(kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
+  EXPECT_TRUE(DueAt(remover.pending(), kRemovalTime + absl::Seconds(59)).empty());
+  EXPECT_EQ(DueAt(remover.pending(), kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
   remover.Remove({"j1"}, {}, kRemovalTime + absl::Minutes(1));
   EXPECT_EQ(log_.find("can't delete checkpoint j1"), log_.rfind("can't delete checkpoint j1")) << log_;
   EXPECT_NE(log_.find("can't delete checkpoint j1"), std::string::npos) << log_;
 
   CheckpointRemover next = Start();
-  EXPECT_EQ(next.Due(absl::ZeroDuration()), std::vector<std::string>{"j1"});
+  EXPECT_EQ(DueAt(next.pending(), absl::ZeroDuration()), std::vector<std::string>{"j1"});
   fs::remove_all(root_ + "/j1/1/2/3");
   next.Remove({"j1"}, {}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_EQ(Kept(), "");
-  EXPECT_TRUE(Start().Due(absl::ZeroDuration()).empty());
+  EXPECT_TRUE(Start().pending().empty());
 }
 
 TEST_F(CheckpointRemoverTest, WhatIsForLater_IsKeptAlsoForTheNextAgent) {
@@ -116,7 +116,7 @@ TEST_F(CheckpointRemoverTest, WhatIsForLater_IsKeptAlsoForTheNextAgent) {
   Start().Remove({}, {"j1", "j2/3"}, kRemovalTime);
   EXPECT_TRUE(Has("j1/1/step-5/state.json"));
   CheckpointRemover next = Start();
-  EXPECT_EQ(next.Due(kRemovalTime), (std::vector<std::string>{"j1", "j2/3"}));
+  EXPECT_EQ(DueAt(next.pending(), kRemovalTime), (std::vector<std::string>{"j1", "j2/3"}));
   next.Remove({"j1"}, {"j2/3"}, kRemovalTime);
   EXPECT_FALSE(Has("j1"));
   EXPECT_EQ(Kept(), "j2/3\n");
@@ -126,7 +126,7 @@ TEST_F(CheckpointRemoverTest, RootThatIsAway_KeepsWhatIsToBeRemoved) {
   fs::rename(root_, folder_ + "/unmounted");
   CheckpointRemover remover = Start();
   remover.Remove({"j1"}, {}, kRemovalTime);
-  EXPECT_EQ(remover.Due(kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
+  EXPECT_EQ(DueAt(remover.pending(), kRemovalTime + absl::Minutes(1)), std::vector<std::string>{"j1"});
 }
 
 }  // namespace
