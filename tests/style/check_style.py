@@ -121,7 +121,7 @@ ROOMS = {
     "worker/agent/files": "ampd base base/grpc base/io worker/agent/link files grpc thread",
     "worker/agent/artifacts": "ampd base base/formats base/grpc base/io worker/agent/link clock files grpc thread",
     "worker/shim": "ampd base base/io base/ipc clock",
-    "worker/device": "ampd base base/io worker/kernels/cuda files thread",
+    "worker/device": "ampd base base/io worker/kernels/cuda clock files thread",
     "worker/executor": "base graph torch",
     "worker/kernels": "worker/kernels/cpu",
     "worker/kernels/cpu": "worker/kernels",

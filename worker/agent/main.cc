@@ -48,6 +48,7 @@
 #include "worker/agent/ready_file.h"
 #include "worker/agent/state_folder.h"
 #include "worker/agent/worker_config.h"
+#include "worker/device/device_reader.h"
 #include "worker/device/devices.h"
 #include "worker/device/gpu_monitor.h"
 
@@ -308,16 +309,23 @@ std::optional<Failure> RunWorker(const WorkerConfig& config, const Inputs& input
   if (std::optional<Failure> failure = PrepareFolders(config, &state_folder); failure.has_value()) {
     return failure;
   }
+  const std::vector<std::string> device_ids = devices->ids();
+  ampd::device::DeviceReader reader(*std::move(devices));
+  reader.Start();
   Monitoring monitoring;
-  if (const absl::Status started = monitoring.Start(config, devices->ids(), inputs.metrics); !started.ok()) {
+  if (const absl::Status started = monitoring.Start(config, device_ids, inputs.metrics); !started.ok()) {
     return Failure{kAddress, started};
   }
   ampd::agent::Agent::Options options = OptionsOf(config, inputs, state_folder->agent_id());
-  options.devices = [&devices] { return devices->Current(); };
+  options.devices = [&reader] { return reader.Current(ampd::SystemClock().SinceBoot()); };
   options.counters = &monitoring.counters;
   options.times = &monitoring.times;
   options.metrics_address = monitoring.address;
   RunAgent(config, inputs.server, std::move(options), around);
+  if (!reader.Stop()) {
+    Warn("a call of the GPU's driver does not return; the worker ends without it");
+    std::_Exit(0);
+  }
   return std::nullopt;
 }
 

@@ -224,18 +224,25 @@ std::vector<std::string> Devices::ids() const {
   return ids;
 }
 
-std::vector<v1::Device> Devices::Current() {
-  for (v1::Device& device : devices_) {
-    int number = 0;
-    if (device.kind() == v1::Device::CPU) {
-      const int64_t free_bytes = MemoryFieldIn(ReadProc(options_.proc_folder, "meminfo"), "MemAvailable");
-      const ControlGroupLimits limits = ReadControlGroupLimits(options_.control_group_root);
-      device.set_memory_free_bytes(std::min(free_bytes, limits.memory_free_bytes.value_or(free_bytes)));
-    } else if (nvml_ != nullptr && absl::SimpleAtoi(absl::StripPrefix(device.id(), "gpu"), &number)) {
-      nvml_->Refresh(number, &device);
-    }
+v1::Device Devices::Read(size_t position) {
+  v1::Device& device = devices_[position];
+  int number = 0;
+  if (device.kind() == v1::Device::CPU) {
+    const int64_t free_bytes = MemoryFieldIn(ReadProc(options_.proc_folder, "meminfo"), "MemAvailable");
+    const ControlGroupLimits limits = ReadControlGroupLimits(options_.control_group_root);
+    device.set_memory_free_bytes(std::min(free_bytes, limits.memory_free_bytes.value_or(free_bytes)));
+  } else if (nvml_ != nullptr && absl::SimpleAtoi(absl::StripPrefix(device.id(), "gpu"), &number)) {
+    nvml_->Refresh(number, &device);
   }
-  return devices_;
+  return device;
+}
+
+std::vector<v1::Device> Devices::Current() {
+  std::vector<v1::Device> current;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    current.push_back(Read(i));
+  }
+  return current;
 }
 
 std::vector<std::string> InstructionSetsIn(const std::string& cpuinfo) {

@@ -37,9 +37,11 @@ class Devices {
   // The number of GPUs that are not used because of `visible_gpus`.
   size_t num_hidden() const { return num_hidden_; }
 
-  // The devices with their current memory. If NVML can't query a GPU, the GPU is unhealthy, with NVML's error as the
-  // reason and without memory sizes. The GPU becomes healthy when NVML reports its memory again. A GPU that could not
-  // be identified at the start stays unhealthy.
+  // The device at `position` in ids(), with its current memory. If NVML can't query a GPU, the GPU is unhealthy, with
+  // NVML's error as the reason and without memory sizes. The GPU becomes healthy when NVML reports its memory again. A
+  // GPU that could not be identified at the start stays unhealthy. REQUIRES: position < ids().size().
+  v1::Device Read(size_t position);
+  // All devices, each as Read returns it.
   std::vector<v1::Device> Current();
 
  private:

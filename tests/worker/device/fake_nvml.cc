@@ -63,6 +63,9 @@ int nvmlInit_v2() {
 
 int nvmlShutdown() {
   ++fake_nvml.num_shutdowns;
+  if (fake_nvml.on_shutdown != nullptr) {
+    fake_nvml.on_shutdown();
+  }
   return kSuccess;
 }
 
@@ -201,6 +204,9 @@ int nvmlEventSetWait_v2(void* /*set*/, nvmlEventData_t* event, unsigned timeout_
 
 #ifndef FAKE_WITHOUT_MEMORY
 int nvmlDeviceGetMemoryInfo(const Gpu* gpu, nvmlMemory_t* memory) {
+  if (fake_nvml.on_memory != nullptr) {
+    fake_nvml.on_memory(gpu->number);
+  }
   memory->total = (64ull << 30) << gpu->number;
   memory->used = static_cast<unsigned long long>(fake_nvml.used_bytes);
   memory->free = memory->total - memory->used;
