@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -25,13 +25,15 @@ using Ranges = std::map<ValueId, Range>;
 // A range with larger numbers counts as unknown, so that sums can't overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 40;
 
+bool IsSmall(int64_t number) { return -kMaxNumber <= number && number <= kMaxNumber; }
+
 std::optional<int64_t> Whole(const Node& node, std::string_view argument, std::optional<int64_t> missing = {}) {
   const Operand* const operand = node.Find(argument);
   if (operand == nullptr) {
     return missing;
   }
   const auto* const number = std::get_if<int64_t>(operand);
-  return number == nullptr || std::abs(*number) > kMaxNumber ? std::nullopt : std::optional(*number);
+  return number == nullptr || !IsSmall(*number) ? std::nullopt : std::optional(*number);
 }
 
 std::optional<Range> Positions(const Node& node) {
@@ -61,7 +63,7 @@ std::optional<Range> Sum(const Node& node, const Ranges& ranges, int64_t sign) {
     return std::nullopt;
   }
   const Range sum{self->least + sign * other->least, self->most + sign * other->most};
-  return std::abs(sum.least) > kMaxNumber || std::abs(sum.most) > kMaxNumber ? std::nullopt : std::optional(sum);
+  return IsSmall(sum.least) && IsSmall(sum.most) ? std::optional(sum) : std::nullopt;
 }
 
 // Whether the result of the op consists of the elements of its argument, each at least once, and of nothing else.
@@ -87,13 +89,20 @@ std::optional<Range> RangeOfResult(const Node& node, const Ranges& ranges) {
   return ShowsAll(node.op) ? RangeOf(node, "self", ranges) : std::nullopt;
 }
 
+// Whether tensors of this type can hold all numbers of the range. A cast to a type that can't, such as bool, changes
+// the numbers.
+bool Holds(Dtype dtype, const Range& range) {
+  using Ints = std::numeric_limits<int32_t>;
+  return dtype == Dtype::kInt64 || (dtype == Dtype::kInt32 && Ints::min() <= range.least && range.most <= Ints::max());
+}
+
 }  // namespace
 
 std::string FaultOfConstantIndices(const Graph& graph) {
   Ranges ranges;
   for (const Node& node : graph.nodes()) {
     if (const auto range = RangeOfResult(node, ranges);
-        range.has_value() && node.outputs.size() == 1 && !IsFloatingPoint(graph.type(node.outputs[0]).dtype)) {
+        range.has_value() && node.outputs.size() == 1 && Holds(graph.type(node.outputs[0]).dtype, *range)) {
       ranges[node.outputs[0]] = *range;
     }
     const auto table = node.op == "aten.embedding.default" ? node.ValueOf("weight") : std::nullopt;

@@ -50,13 +50,15 @@ class Importer {
     }
     AMPD_RETURN_IF_ERROR(AddOutputs());
     AMPD_RETURN_IF_ERROR(graph_.Check());
-    if (const std::string fault = FaultOfConstantIndices(graph_); !fault.empty()) {
-      return BadExport(fault);
-    }
     const auto parts = WithoutEinsums(WithoutDeadNodes(graph_));
     const auto plain = parts.ok() ? WithoutInPlaceOps(WithoutDeadNodes(*parts)) : parts;
-    return plain.ok() ? absl::StatusOr<Graph>(WithoutFreshCopies(*plain))
-                      : BadExport(std::string(plain.status().message()));
+    if (!plain.ok()) {
+      return BadExport(std::string(plain.status().message()));
+    }
+    if (const std::string fault = FaultOfConstantIndices(*plain); !fault.empty()) {
+      return BadExport(fault);
+    }
+    return WithoutFreshCopies(*plain);
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,8 +170,9 @@ TEST(FaultOfBatch, ANormOfTheBatchTakesMoreThanOneValue) {
   EXPECT_THAT(FaultOfBatch(evaluated, 1), IsEmpty());
 }
 
-// Returns a graph of an embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`.
-Graph Positions(int64_t num_positions, int64_t rows) {
+// Returns a graph of an embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`. Casts the
+// positions to `dtype` and back to int64.
+Graph Positions(int64_t num_positions, int64_t rows, Dtype dtype = Dtype::kInt64) {
   Graph graph("positions");
   const ValueId table = graph.AddParameter("table", {Dtype::kFloat32, {rows, 8}}, Initializer::Constant(0));
   const TensorType places = {Dtype::kInt64, {num_positions}};
@@ -179,6 +182,9 @@ Graph Positions(int64_t num_positions, int64_t rows) {
   };
   ValueId at = call("aten.arange.default", {{"end", num_positions}}, places);
   at = call("aten.add.Tensor", {{"self", at}, {"other", int64_t{2}}}, places);
+  for (const Dtype to : {dtype, Dtype::kInt64}) {
+    at = call("aten.to.dtype", {{"self", at}, {"dtype", to}}, {to, {num_positions}});
+  }
   at = call("aten.unsqueeze.default", {{"self", at}, {"dim", int64_t{0}}}, {Dtype::kInt64, {1, num_positions}});
   graph.AddOutput("y", call("aten.embedding.default", {{"weight", table}, {"indices", at}},
                             {Dtype::kFloat32, {1, num_positions, 8}}));
@@ -189,6 +195,16 @@ TEST(FaultOfConstantIndices, PositionsBeyondTheTableAreFound) {
   EXPECT_THAT(FaultOfConstantIndices(Positions(30, 32)), IsEmpty());
   EXPECT_THAT(FaultOfConstantIndices(Positions(31, 32)),
               HasSubstr("aten.embedding.default of embed chooses row 32 of a table of 32 rows"));
+  EXPECT_THAT(FaultOfConstantIndices(Positions(31, 32, Dtype::kInt32)), HasSubstr("chooses row 32"));
+}
+
+TEST(FaultOfConstantIndices, NumbersThatACastChangesAreNotFollowed) {
+  EXPECT_THAT(FaultOfConstantIndices(Positions(31, 32, Dtype::kBool)), IsEmpty());
+  EXPECT_THAT(FaultOfConstantIndices(Positions(300, 256, Dtype::kUint8)), IsEmpty());
+}
+
+TEST(FaultOfConstantIndices, ANumberTooLargeForARangeIsNotFollowed) {
+  EXPECT_THAT(FaultOfConstantIndices(Positions(std::numeric_limits<int64_t>::min(), 32)), IsEmpty());
 }
 
 TEST(NumbersOf, ATargetOfACrossEntropyIsAClassOrTheIgnoredOne) {
