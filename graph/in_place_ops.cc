@@ -34,8 +34,8 @@ std::string_view ScatterOf(const Node& view) {
 //   read(%whole)                            %scattered = slice_scatter(%whole, %filled, ...)
 //                                           read(%scattered)
 //
-// A write to a view of a view becomes one scatter op per view. It is an error if the written memory is read after the
-// write through another value, which the pass can't replace.
+// A write to a view of a view becomes one scatter op per view. The result of a write under torch.no_grad() is detached.
+// It is an error if the written memory is read after the write through another value, which the pass can't replace.
 class InPlacePass {
  public:
   explicit InPlacePass(const Graph& graph)
@@ -94,6 +94,10 @@ class InPlacePass {
   // Marks parameters and the values computed from them.
   void FindTrained() {
     is_trained_.resize(static_cast<size_t>(graph_.num_values()));
+    std::map<int, std::vector<ValueId>> sharing;  // Maps each owner of memory to the values that use this memory.
+    for (int value = 0; value < graph_.num_values(); ++value) {
+      sharing[aliases_.Of({value})].push_back({value});
+    }
     for (const State& parameter : graph_.parameters()) {
       is_trained_[Index(parameter.value)] = true;
     }
@@ -106,7 +110,9 @@ class InPlacePass {
         is_trained_[Index(output)] = is_trained;
       }
       if (const auto written = WrittenBy(node); is_trained && written.has_value()) {
-        is_trained_[static_cast<size_t>(aliases_.Of(*written))] = true;
+        for (const ValueId value : sharing[aliases_.Of(*written)]) {
+          is_trained_[Index(value)] = true;
+        }
       }
     }
   }
@@ -183,14 +189,35 @@ class InPlacePass {
       }
     }
     rewriter_.Keep(node);
-    rewriter_.ReplaceUses(written, node.outputs[0]);
-    PutBack(node, wholes);
+    const ValueId result = ResultOf(node);
+    rewriter_.ReplaceUses(written, result);
+    PutBack(node, result, wholes);
     return absl::OkStatus();
   }
 
-  // Replaces each of `wholes` by a copy that contains the result of `node` as its part.
-  void PutBack(const Node& node, const std::vector<Whole>& wholes) {
-    ValueId part = node.outputs[0];
+  // Returns the value that later nodes read as the result of `node`, a write that was just replaced. If the write is
+  // under torch.no_grad(), this value is detached, because autograd would follow the out-of-place op to the tensors
+  // that the model wrote. The written tensor itself has no gradient that could be lost (see Replace).
+  ValueId ResultOf(const Node& node) {
+    const ValueId result = node.outputs[0];
+    const bool writes_tensors = node.Uses().size() > 1;  // Not only numbers.
+    if (!node.without_gradient || !writes_tensors || !IsFloatingPoint(graph_.type(result).dtype)) {
+      return result;
+    }
+    Node detach{.op = "aten.detach.default",
+                .arguments = {{"self", result}},
+                .outputs = {},
+                .module_path = node.module_path,
+                .segment = node.segment,
+                .source = node.source};
+    const ValueId detached =
+        rewriter_.Emit(std::move(detach), absl::StrCat(graph_.value(result).name, "_detached"), graph_.type(result));
+    rewriter_.ReplaceUses(result, detached);
+    return detached;
+  }
+
+  // Replaces each of `wholes` by a copy that contains `part`, the result of `node`.
+  void PutBack(const Node& node, ValueId part, const std::vector<Whole>& wholes) {
     for (const Whole& whole : wholes) {
       if (whole.view != nullptr) {
         Node scatter{.op = std::string(ScatterOf(*whole.view)),

@@ -45,5 +45,73 @@ TEST(ImportProgram, PositionsThatAreWrittenOverAreNotLookedUp) {
   EXPECT_THAT(Text(unwritten), HasSubstr("chooses row 5 of a table of 3 rows"));
 }
 
+// The call that takes the first two columns of a tensor.
+json Columns(const std::string& whole, const std::string& part) {
+  return Call("slice.Tensor", {{"self", Named(whole)}, {"dim", {{"as_int", 1}}}, {"end", {{"as_int", 2}}}}, part);
+}
+
+// Returns the layer of Linear(), whose result is multiplied by zeros of which the op `write`, "copy_" or "fill_",
+// overwrites the first two columns. The write is in a nested graph, under torch.no_grad().
+json WithWriteWithoutGradient(const std::string& write) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  const json written = write == "copy_"
+                           ? Call("copy_.default", {{"self", Named("to")}, {"src", Named("from")}}, "w")
+                           : Call("fill_.Tensor", {{"self", Named("to")}, {"value", {{"as_float", 1.0}}}}, "w");
+  const json inner = {{"inputs", json::array({Named("zeros"), Named("relu")})},
+                      {"outputs", json::array()},
+                      {"nodes", json::array({Columns("zeros", "to"), Columns("relu", "from"), written})},
+                      {"tensor_values",
+                       {{"zeros", Tensor({kBatch, 3})},
+                        {"relu", Tensor({kBatch, 3})},
+                        {"to", Tensor({kBatch, 2})},
+                        {"from", Tensor({kBatch, 2})},
+                        {"w", Tensor({kBatch, 2})}}},
+                      {"sym_int_values", json::object()}};
+  graph["nodes"].push_back(Call("zeros_like.default", {{"self", Named("relu")}}, "zeros"));
+  json call = Call("",
+                   {{"", {{"as_bool", false}}},
+                    {"", {{"as_graph", {{"name", "submod_1"}, {"graph", inner}}}}},
+                    {"", Named("zeros")},
+                    {"", Named("relu")}},
+                   "");
+  call["target"] = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+  call["outputs"] = json::array();
+  graph["nodes"].push_back(call);
+  graph["nodes"].push_back(Call("mul.Tensor", {{"self", Named("relu")}, {"other", Named("zeros")}}, "mul"));
+  graph["tensor_values"]["zeros"] = graph["tensor_values"]["mul"] = Tensor({kBatch, 3});
+  graph["outputs"][0] = Named("mul");
+  return model;
+}
+
+TEST(ImportProgram, AWriteWithoutGradientsPassesNoneToWhatItWrites) {
+  const std::string text = Text(WithWriteWithoutGradient("copy_"));
+  EXPECT_THAT(text, HasSubstr("%graph_1.w: float32[B, 2] = aten.copy.default(self=%graph_1.to, src=%graph_1.from)"));
+  EXPECT_THAT(text, HasSubstr("%graph_1.w_detached: float32[B, 2] = aten.detach.default(self=%graph_1.w)"));
+  EXPECT_THAT(text, HasSubstr("aten.slice_scatter.default(self=%zeros, src=%graph_1.w_detached, dim=1, end=2)"));
+  EXPECT_THAT(text, HasSubstr("aten.mul.Tensor(self=%relu, other=%zeros_written)"));
+}
+
+TEST(ImportProgram, AWriteOfNumbersWithoutGradientsIsNotDetached) {
+  EXPECT_THAT(Text(WithWriteWithoutGradient("fill_")), Not(HasSubstr("aten.detach")));
+}
+
+// A part of the zeros gets a gradient by a write through a smaller part. What is computed from the larger part has this
+// gradient, and in PyTorch it keeps the gradient when it is written under torch.no_grad().
+TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneByAWriteToItsPartIsRefused) {
+  json model = WithWriteWithoutGradient("copy_");
+  json& graph = GraphOf(model);
+  const json added =
+      json::array({Columns("zeros", "larger"), Columns("larger", "smaller"), Columns("relu", "trained"),
+                   Call("add_.Tensor", {{"self", Named("smaller")}, {"other", Named("trained")}}, "added"),
+                   Call("mul.Tensor", {{"self", Named("larger")}, {"other", {{"as_float", 2.0}}}}, "doubled")});
+  graph["nodes"].insert(graph["nodes"].begin() + 3, added.begin(), added.end());
+  for (const char* const tensor : {"larger", "smaller", "trained", "added", "doubled"}) {
+    graph["tensor_values"][tensor] = Tensor({kBatch, 2});
+  }
+  graph["nodes"][8]["inputs"][2]["arg"] = Named("doubled");
+  EXPECT_THAT(Text(model), HasSubstr("writes under torch.no_grad() over what has a gradient"));
+}
+
 }  // namespace
 }  // namespace ampd::graph
