@@ -1,5 +1,6 @@
 #include "graph/batch_rules.h"
 
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -38,9 +39,29 @@ bool HasOneValueAGroup(const Node& node, const Shape& input, int64_t batch_size)
          IsOneBeside(input, batch_size, 1) && input[1].At(batch_size) == *groups;
 }
 
+// The range in words: "2 to 8", "at most 8", "at least 4".
+std::string RangeText(const BatchRange& range) {
+  if (range.least <= 1) {
+    return absl::StrCat("at most ", range.most);
+  }
+  return range.most == BatchRange().most ? absl::StrCat("at least ", range.least)
+                                         : absl::StrCat(range.least, " to ", range.most);
+}
+
 }  // namespace
 
+std::string FaultOfBatchRange(const Graph& graph, int64_t batch_size) {
+  const BatchRange& range = graph.batch_range();
+  return range.least <= batch_size && batch_size <= range.most
+             ? ""
+             : absl::StrCat("the model was exported for batches of ", RangeText(range), " samples, and not for ",
+                            batch_size);
+}
+
 std::string FaultOfBatch(const Graph& graph, int64_t batch_size) {
+  if (std::string fault = FaultOfBatchRange(graph, batch_size); !fault.empty()) {
+    return fault;
+  }
   for (const Node& node : graph.nodes()) {
     const auto value = node.ValueOf("input");
     if (!value.has_value()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -141,6 +142,13 @@ struct BatchCounter {
   ValueId running_mean;  // The buffer that the norm writes once per batch.
 };
 
+// The batch sizes with which a graph may run, both ends included.
+struct BatchRange {
+  int64_t least = 1;
+  int64_t most = std::numeric_limits<int64_t>::max();
+  friend bool operator==(const BatchRange&, const BatchRange&) = default;
+};
+
 struct Output {
   std::string name;
   ValueId value;
@@ -165,6 +173,7 @@ class Graph {
   const std::vector<BatchCounter>& batch_counters() const { return batch_counters_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Output>& outputs() const { return outputs_; }
+  const BatchRange& batch_range() const { return batch_range_; }
 
   std::optional<ValueId> FindInput(std::string_view name) const;
   std::optional<ValueId> FindOutput(std::string_view name) const;
@@ -186,6 +195,7 @@ class Graph {
   void SetType(ValueId id, TensorType type);
   void SetNodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); }
   void SetOutputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
+  void SetBatchRange(const BatchRange& range) { batch_range_ = range; }
 
   // Checks that every value is defined exactly once and before its uses, every name is unique and every node names an
   // op. INTERNAL, with a message that says what is wrong.
@@ -201,6 +211,7 @@ class Graph {
   std::vector<BatchCounter> batch_counters_;
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;
+  BatchRange batch_range_;
 };
 
 }  // namespace ampd::graph

@@ -335,6 +335,22 @@ SymbolRange ReadRange(const JsonCursor& json) {
   return {end("min_val", 0), end("max_val", kMaxSize)};
 }
 
+// Adds the sizes of the input `tensor` that the export left open, with their values in the export's example inputs.
+void ReadExamples(const JsonCursor& tensors, const std::string& tensor, std::map<std::string, int64_t>& examples) {
+  const auto sizes = tensors.Has(tensor) ? tensors[tensor]["sizes"].List(kMaxRank) : std::vector<JsonCursor>();
+  for (const JsonCursor& size : sizes) {
+    const auto [kind, value] = size.Choice();
+    if (kind != "as_expr" || !value.Has("hint") || value["hint"].IsNull()) {
+      continue;
+    }
+    const ExportedSize read = ReadSize(size);
+    const auto [type, example] = value["hint"].Choice();
+    if (type == "as_int" && !read.symbol.empty() && read.factor == 1) {
+      examples.emplace(read.symbol, example.Integer());
+    }
+  }
+}
+
 ExportedProgram ReadProgram(const JsonCursor& json) {
   const JsonCursor version = json["schema_version"];
   if (const int64_t major = version["major"].Integer(); major != kSchemaMajor) {
@@ -346,6 +362,9 @@ ExportedProgram ReadProgram(const JsonCursor& json) {
   program.graph = ReadGraph(module["graph"], 1);
   for (const JsonCursor& input : module["signature"]["input_specs"].List(kMaxTensors)) {
     program.inputs.push_back(ReadInput(input));
+    if (program.inputs.back().kind == ExportedInput::Kind::kUser) {
+      ReadExamples(module["graph"]["tensor_values"], program.inputs.back().tensor, program.examples);
+    }
   }
   for (const JsonCursor& output : module["signature"]["output_specs"].List(kMaxTensors)) {
     const auto [kind, value] = output.Choice();

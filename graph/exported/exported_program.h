@@ -87,7 +87,7 @@ struct ExportedGraph {
   std::map<std::string, ExportedTensor> tensors;
   std::map<std::string, ExportedSize> numbers;
   std::map<std::string, std::string>
-      relations;  // Relations of sizes (ParseSizeRelation), by the name of their truth value.
+      relations;  // Relations of sizes (graph/exported/size_expression.h), by the name of their truth value.
   std::map<std::string, std::string>
       module_types;  // Type by path: "layer1.0" is a "torchvision.models.resnet.BasicBlock".
 };
@@ -110,6 +110,7 @@ struct ExportedProgram {
   ExportedGraph graph;
   std::vector<ExportedInput> inputs;
   std::map<std::string, SymbolRange> ranges;  // For each symbol: the values that it may have.
+  std::map<std::string, int64_t> examples;    // For symbols of inputs: the value in the export's example inputs.
 };
 
 // The place of a parameter, buffer or constant: a strided view of the numbers in one entry of the archive. Two tensors

@@ -1,5 +1,7 @@
 #include "graph/exported/exported_types.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -10,12 +12,37 @@ namespace ampd::graph {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 36;
+constexpr size_t kMaxShown = 200;  // Bytes of a relation in a message.
 
 // Whether an assertion only says that two sizes differ. Such an assertion matters for memory layouts but not for the
 // results. For example, attention asserts that the length of the texts differs from the width of a head.
 bool IsOfALayout(const std::string& relation) {
   return absl::StartsWith(relation, "Unequality(") && !absl::StrContains(relation, "FloorDiv(") &&
          !absl::StrContains(relation, "Mod(");
+}
+
+// An assertion of a program about its sizes.
+struct Assertion {
+  std::string relation;
+  std::string message;
+};
+
+// Returns the program's assertions, without those of layouts.
+std::vector<Assertion> AssertionsOf(const ExportedGraph& graph) {
+  std::vector<Assertion> assertions;
+  for (const ExportedNode& node : graph.nodes) {
+    const ExportedArgument* const asserted =
+        OpOf(node) == "aten._assert_scalar.default" ? FindArgument(node, "self") : nullptr;
+    const auto* const name = asserted == nullptr ? nullptr : std::get_if<SizeName>(asserted);
+    const auto relation = name == nullptr ? graph.relations.end() : graph.relations.find(name->name);
+    if (relation == graph.relations.end() || IsOfALayout(relation->second)) {
+      continue;
+    }
+    const ExportedArgument* const text = FindArgument(node, "assert_msg");
+    const auto* const message = text == nullptr ? nullptr : std::get_if<std::string>(text);
+    assertions.push_back({relation->second, message == nullptr ? relation->second : *message});
+  }
+  return assertions;
 }
 
 bool IsSymbol(const ExportedSize& size) { return !size.symbol.empty() && size.factor == 1; }
@@ -36,6 +63,7 @@ absl::StatusOr<ExportedTypes> ExportedTypes::Of(const ExportedProgram& program, 
     if (sequence_length > 0) {
       AMPD_RETURN_IF_ERROR(types.Bind(sequence_length));
     }
+    types.FindBatchRange();
     return types;
   }
   return BadExport("the program has no input");
@@ -57,29 +85,68 @@ absl::Status ExportedTypes::Bind(int64_t sequence_length) {
     }
     values_[sizes[1].symbol] = sequence_length;
   }
-  return values_.empty() ? absl::OkStatus() : CheckAsserts(program_.graph);
+  return values_.empty() ? absl::OkStatus() : CheckAsserts();
 }
 
 // Checks the program's assertions about its sizes. If a model branches on its length, the program has only one of the
 // branches, and asserts the condition of that branch.
-absl::Status ExportedTypes::CheckAsserts(const ExportedGraph& graph) const {
-  for (const ExportedNode& node : graph.nodes) {
-    const ExportedArgument* const asserted =
-        OpOf(node) == "aten._assert_scalar.default" ? FindArgument(node, "self") : nullptr;
-    const auto* const name = asserted == nullptr ? nullptr : std::get_if<SizeName>(asserted);
-    const auto relation = name == nullptr ? graph.relations.end() : graph.relations.find(name->name);
-    if (relation == graph.relations.end() || IsOfALayout(relation->second) ||
-        ParseSizeRelation(relation->second, values_).value_or(true)) {
+absl::Status ExportedTypes::CheckAsserts() const {
+  for (const Assertion& assertion : AssertionsOf(program_.graph)) {
+    const auto holds = HoldsFor(assertion.relation, values_);
+    if (holds.has_value() ? *holds : !IsForOthers(assertion.relation)) {
       continue;
     }
-    const ExportedArgument* const text = FindArgument(node, "assert_msg");
-    const auto* const message = text == nullptr ? nullptr : std::get_if<std::string>(text);
-    return Error(
-        absl::StatusCode::kInvalidArgument, "SPEC_ERROR",
+    const std::string length =
         absl::StrCat("the job's sequence length is ", values_.begin()->second,
-                     ", which the model was not exported for: ", message == nullptr ? relation->second : *message));
+                     holds.has_value() ? ", which the model was not exported for: "
+                                       : ", and whether the model was exported for it is not known: ");
+    const std::string reason =
+        holds.has_value()
+            ? assertion.message
+            : absl::StrCat("ampd can't evaluate the model's assertion ", assertion.relation.substr(0, kMaxShown),
+                           "; use the length of the export's example inputs", ExampleText(),
+                           ", or export the model with texts of the job's length");
+    return Error(absl::StatusCode::kInvalidArgument, "SPEC_ERROR", absl::StrCat(length, reason));
   }
   return absl::OkStatus();
+}
+
+// Whether the relation may decide differently than in the export: it is about the lengths of the job's texts alone, and
+// one of them is not that of the export's example inputs, with which the relation holds.
+bool ExportedTypes::IsForOthers(const std::string& relation) const {
+  bool is_other = false;
+  for (const std::string& symbol : SymbolsIn(relation)) {
+    const auto value = values_.find(symbol);
+    const auto example = program_.examples.find(symbol);
+    if (value == values_.end()) {
+      return false;
+    }
+    is_other = is_other || example == program_.examples.end() || example->second != value->second;
+  }
+  return is_other;
+}
+
+// The length of the example inputs, for messages: " (16)"; empty if the file does not say it.
+std::string ExportedTypes::ExampleText() const {
+  const auto example = program_.examples.find(values_.begin()->first);
+  return example == program_.examples.end() ? "" : absl::StrCat(" (", example->second, ")");
+}
+
+// Takes the batch sizes from the symbol's range, and from assertions that compare the batch size with a number. torch
+// writes a least size of 2 if the model names no least size, because it does not trace the sizes 0 and 1. So a least
+// size of 2 does not count.
+void ExportedTypes::FindBatchRange() {
+  constexpr int64_t kLeastTraced = 2;
+  if (const auto range = program_.ranges.find(batch_); range != program_.ranges.end()) {
+    batch_range_ = {range->second.least, range->second.most};
+  }
+  for (const Assertion& assertion : AssertionsOf(program_.graph)) {
+    const auto relation = ParseSizeRelation(assertion.relation, values_);
+    const SizeBounds bounds = relation.has_value() ? BoundsOf(*relation, batch_) : SizeBounds();
+    batch_range_.least = std::max(batch_range_.least, bounds.least.value_or(batch_range_.least));
+    batch_range_.most = std::min(batch_range_.most, bounds.most.value_or(batch_range_.most));
+  }
+  batch_range_.least = batch_range_.least <= kLeastTraced ? 1 : batch_range_.least;
 }
 
 absl::StatusOr<Dim> ExportedTypes::DimOf(const ExportedSize& size, const std::string& what) const {

@@ -44,6 +44,7 @@ class Importer {
         graph_("exported") {}
 
   absl::StatusOr<Graph> Run() && {
+    graph_.SetBatchRange(types_.batch_range());
     AMPD_RETURN_IF_ERROR(AddInputs());
     for (const ExportedNode& node : program_.graph.nodes) {
       AMPD_RETURN_IF_ERROR(AddNode(node));

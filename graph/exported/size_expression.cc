@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -11,7 +14,7 @@
 namespace ampd::graph {
 namespace {
 
-constexpr int kMaxNesting = 8;
+constexpr int kMaxNesting = 32;
 constexpr int64_t kMaxFactor = int64_t{1} << 40;
 constexpr int64_t kMaxPower = 4;
 
@@ -54,11 +57,24 @@ Size Power(const Sizes& sizes) {
   return is_whole ? Product(Sizes(static_cast<size_t>(sizes[1].factor), sizes[0])) : std::nullopt;
 }
 
-Size FloorQuotient(const Sizes& sizes) {
-  const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && sizes[0].factor >= 0 && sizes[1].factor > 0;
-  return is_whole ? Bounded(sizes[0].factor / sizes[1].factor) : std::nullopt;
+// The quotient, rounded down as in Python.
+int64_t Floor(int64_t dividend, int64_t divisor) {
+  const bool rounds_up = dividend % divisor != 0 && (dividend < 0) != (divisor < 0);
+  return dividend / divisor - (rounds_up ? 1 : 0);
 }
 
+Size FloorQuotient(const Sizes& sizes) {
+  const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && sizes[1].factor != 0;
+  return is_whole ? Bounded(Floor(sizes[0].factor, sizes[1].factor)) : std::nullopt;
+}
+
+// The remainder of the quotient that is rounded down: it has the sign of the divisor, as in Python.
+Size PythonRemainder(const Sizes& sizes) {
+  const Size quotient = FloorQuotient(sizes);
+  return quotient.has_value() ? Bounded(sizes[0].factor - quotient->factor * sizes[1].factor) : std::nullopt;
+}
+
+// torch writes this function only for numbers of which neither is negative.
 Size Remainder(const Sizes& sizes) {
   const bool is_whole = sizes.size() == 2 && AreNumbers(sizes) && sizes[0].factor >= 0 && sizes[1].factor > 0;
   return is_whole ? Bounded(sizes[0].factor % sizes[1].factor) : std::nullopt;
@@ -77,21 +93,56 @@ Size Extreme(const Sizes& sizes, bool largest) {
 Size Apply(std::string_view function, const Sizes& sizes) {
   if (function == "Mul") return Product(sizes);
   if (function == "Add") return Sum(sizes);
-  if (function == "Pow") return Power(sizes);
-  if (function == "FloorDiv") return FloorQuotient(sizes);
+  if (function == "Pow" || function == "PowByNatural") return Power(sizes);
+  if (function == "FloorDiv" || function == "CleanDiv") return FloorQuotient(sizes);
+  if (function == "PythonMod") return PythonRemainder(sizes);
   if (function == "Mod") return Remainder(sizes);
   if (function == "Min" || function == "Max") return Extreme(sizes, function == "Max");
   return std::nullopt;
 }
 
-std::optional<bool> Compare(std::string_view relation, int64_t left, int64_t right) {
-  if (relation == "Equality") return left == right;
-  if (relation == "Unequality") return left != right;
-  if (relation == "StrictLessThan") return left < right;
-  if (relation == "LessThan") return left <= right;
-  if (relation == "StrictGreaterThan") return left > right;
-  if (relation == "GreaterThan") return left >= right;
+std::optional<SizeOrder> OrderNamed(std::string_view relation) {
+  if (relation == "Equality") return SizeOrder::kEqual;
+  if (relation == "Unequality") return SizeOrder::kUnequal;
+  if (relation == "StrictLessThan") return SizeOrder::kLess;
+  if (relation == "LessThan") return SizeOrder::kLessOrEqual;
+  if (relation == "StrictGreaterThan") return SizeOrder::kGreater;
+  if (relation == "GreaterThan") return SizeOrder::kGreaterOrEqual;
   return std::nullopt;
+}
+
+bool Holds(int64_t left, SizeOrder order, int64_t right) {
+  switch (order) {
+    case SizeOrder::kEqual:
+      return left == right;
+    case SizeOrder::kUnequal:
+      return left != right;
+    case SizeOrder::kLess:
+      return left < right;
+    case SizeOrder::kLessOrEqual:
+      return left <= right;
+    case SizeOrder::kGreater:
+      return left > right;
+    case SizeOrder::kGreaterOrEqual:
+      return left >= right;
+  }
+  return false;
+}
+
+// The order of `right` and `left`, if this is the order of `left` and `right`.
+SizeOrder Turned(SizeOrder order) {
+  switch (order) {
+    case SizeOrder::kLess:
+      return SizeOrder::kGreater;
+    case SizeOrder::kLessOrEqual:
+      return SizeOrder::kGreaterOrEqual;
+    case SizeOrder::kGreater:
+      return SizeOrder::kLess;
+    case SizeOrder::kGreaterOrEqual:
+      return SizeOrder::kLessOrEqual;
+    default:
+      return order;
+  }
 }
 
 class Parser {
@@ -103,13 +154,12 @@ class Parser {
     return rest_.empty() ? size : std::nullopt;
   }
 
-  std::optional<bool> ParseRelation() {
-    const auto relation = Until('(');
-    const Size left = relation.has_value() ? Expression(0) : std::nullopt;
+  std::optional<SizeRelation> ParseRelation() {
+    const auto name = Until('(');
+    const auto order = name.has_value() ? OrderNamed({name->data(), name->size()}) : std::nullopt;
+    const Size left = order.has_value() ? Expression(0) : std::nullopt;
     const Size right = left.has_value() && absl::ConsumePrefix(&rest_, ", ") ? Expression(0) : std::nullopt;
-    return right.has_value() && rest_ == ")" && AreNumbers({*left, *right})
-               ? Compare({relation->data(), relation->size()}, left->factor, right->factor)
-               : std::nullopt;
+    return right.has_value() && rest_ == ")" ? std::optional(SizeRelation{*left, *order, *right}) : std::nullopt;
   }
 
  private:
@@ -170,8 +220,51 @@ ExportedSize ParseSizeExpression(std::string_view text, const SymbolValues& valu
   return Parser(text, values).Parse().value_or(unknown);
 }
 
-std::optional<bool> ParseSizeRelation(std::string_view text, const SymbolValues& values) {
+std::optional<SizeRelation> ParseSizeRelation(std::string_view text, const SymbolValues& values) {
   return Parser(text, values).ParseRelation();
+}
+
+std::optional<bool> HoldsFor(std::string_view text, const SymbolValues& values) {
+  const auto relation = ParseSizeRelation(text, values);
+  return relation.has_value() && AreNumbers({relation->left, relation->right})
+             ? std::optional(Holds(relation->left.factor, relation->order, relation->right.factor))
+             : std::nullopt;
+}
+
+SizeBounds BoundsOf(const SizeRelation& relation, const std::string& symbol) {
+  const bool is_turned = relation.right.symbol == symbol;
+  const ExportedSize& size = is_turned ? relation.right : relation.left;
+  const ExportedSize& number = is_turned ? relation.left : relation.right;
+  if (size.symbol != symbol || size.factor < 1 || !number.symbol.empty()) {
+    return {};
+  }
+  const int64_t down = Floor(number.factor, size.factor);
+  const int64_t up = -Floor(-number.factor, size.factor);
+  switch (is_turned ? Turned(relation.order) : relation.order) {
+    case SizeOrder::kEqual:
+      return {up, down};
+    case SizeOrder::kUnequal:
+      return {};
+    case SizeOrder::kLess:
+      return {std::nullopt, up - 1};
+    case SizeOrder::kLessOrEqual:
+      return {std::nullopt, down};
+    case SizeOrder::kGreater:
+      return {down + 1, std::nullopt};
+    case SizeOrder::kGreaterOrEqual:
+      return {up, std::nullopt};
+  }
+  return {};
+}
+
+std::set<std::string> SymbolsIn(std::string_view text) {
+  constexpr std::string_view kStart = "Symbol('";
+  std::set<std::string> symbols;
+  for (size_t at = text.find(kStart); at != std::string_view::npos; at = text.find(kStart, at + 1)) {
+    const std::string_view name = text.substr(at + kStart.size());
+    symbols.emplace(name.substr(0, name.find('\'')));
+  }
+  return symbols;
 }
 
 }  // namespace ampd::graph

@@ -25,12 +25,18 @@ void CheckTraining(const v1::JobSpec& spec, const graph::Graph& model, Findings&
   if (num_parts < 1 || batch < 1 || batch % num_parts != 0) {
     return;
   }
+  const std::string size = absl::StrCat("is ", spec.data().batch_size(),
+                                        num_parts == 1 ? "" : absl::StrCat(" in ", num_parts, " micro-batches"), ": ");
+  if (const std::string fault = graph::FaultOfBatchRange(model, batch / num_parts); !fault.empty()) {
+    return findings.Wrong("data.batch_size",
+                          absl::StrCat(size, fault,
+                                       "; change it or train.gradient_accumulation, or export the model for "
+                                       "such batches"));
+  }
   if (const std::string fault = graph::FaultOfBatch(model, batch / num_parts); !fault.empty()) {
-    findings.Wrong(
-        "data.batch_size",
-        absl::StrCat("is ", spec.data().batch_size(),
-                     num_parts == 1 ? "" : absl::StrCat(" in ", num_parts, " micro-batches"), ": ", fault, "; raise it",
-                     num_parts == 1 ? "" : ", lower train.gradient_accumulation", " or take larger images"));
+    findings.Wrong("data.batch_size",
+                   absl::StrCat(size, fault, "; raise it", num_parts == 1 ? "" : ", lower train.gradient_accumulation",
+                                " or take larger images"));
   }
 }
 

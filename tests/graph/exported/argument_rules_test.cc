@@ -170,6 +170,17 @@ TEST(FaultOfBatch, ANormOfTheBatchTakesMoreThanOneValue) {
   EXPECT_THAT(FaultOfBatch(evaluated, 1), IsEmpty());
 }
 
+TEST(FaultOfBatch, ABatchOutsideTheRangeOfTheExportIsOne) {
+  Graph graph = NormOver("aten.batch_norm.default", 2);
+  graph.SetBatchRange({.least = 1, .most = 8});
+  EXPECT_THAT(FaultOfBatch(graph, 8), IsEmpty());
+  EXPECT_EQ(FaultOfBatch(graph, 64), "the model was exported for batches of at most 8 samples, and not for 64");
+  graph.SetBatchRange({.least = 4, .most = 8});
+  EXPECT_THAT(FaultOfBatchRange(graph, 3), HasSubstr("batches of 4 to 8 samples, and not for 3"));
+  graph.SetBatchRange({.least = 4});
+  EXPECT_THAT(FaultOfBatchRange(graph, 3), HasSubstr("batches of at least 4 samples"));
+}
+
 // Returns a graph of an embedding that looks up the positions arange(num_positions) + 2 in a table of `rows`. Casts the
 // positions to `dtype` and back to int64.
 Graph Positions(int64_t num_positions, int64_t rows, Dtype dtype = Dtype::kInt64) {

@@ -271,6 +271,23 @@ TEST(AdmitExported, ABatchOfAnEvaluationWithOneValueAChannelIsRefused) {
   EXPECT_THAT(Wrong(model, SpecOf("data {batch_size: 1}")), ElementsAre(StartsWith("data.batch_size: is 1: ")));
 }
 
+TEST(AdmitExported, ABatchForWhichTheModelWasNotExportedIsRefused) {
+  json model = Net();
+  model["programs"]["train"]["range_constraints"] = {{"s77", {{"min_val", 2}, {"max_val", 8}}}};
+  EXPECT_THAT(
+      Wrong(model, SpecOf()),
+      ElementsAre("data.batch_size: is 10: the model was exported for batches of at most 8 samples, and not for "
+                  "10; change it or train.gradient_accumulation, or export the model for such batches"));
+  for (const char* const change : {"train {gradient_accumulation: 5}", "train {gradient_accumulation: 10}"}) {
+    EXPECT_TRUE(Admitted(model, SpecOf(change)).ok()) << change << Admitted(model, SpecOf(change)).status();
+  }
+  const std::string eval =
+      "data {batch_size: 8 eval_batch_size: 9 eval {synthetic {shape: 3 shape: 8 shape: 8 num_classes: 10 "
+      "num_samples: 27}}}";
+  EXPECT_THAT(Wrong(model, SpecOf(eval)), ElementsAre(AllOf(StartsWith("data.eval_batch_size: is 9: "),
+                                                            HasSubstr("at most 8 samples, and not for 9"))));
+}
+
 // Returns Net() with a loss that the model computes itself: the binary cross entropy of the head's probabilities. The
 // targets are the same probabilities.
 json WithProbabilities() {

@@ -105,11 +105,16 @@ absl::Status PlanLength(const v1::JobSpec& spec, AttemptPlan& plan) {
     return SpecError(absl::StrCat("a batch of ", batch, " samples can't be cut into ", plan.num_micro_batches,
                                   " equal micro-batches"));
   }
-  if (const std::string fault = graph::FaultOfBatch(plan.model, batch / plan.num_micro_batches); !fault.empty()) {
+  const int64_t micro_batch = batch / plan.num_micro_batches;
+  if (const std::string fault = graph::FaultOfBatchRange(plan.model, micro_batch); !fault.empty()) {
+    return SpecError(absl::StrCat("data.batch_size: a micro-batch has ", micro_batch, " samples: ", fault,
+                                  "; change data.batch_size or train.gradient_accumulation, or export the model for "
+                                  "such batches"));
+  }
+  if (const std::string fault = graph::FaultOfBatch(plan.model, micro_batch); !fault.empty()) {
     return SpecError(absl::StrCat("data.batch_size: ", fault, "; take more samples in a micro-batch or larger images"));
   }
-  plan.eval_batch_size =
-      spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : batch / plan.num_micro_batches;
+  plan.eval_batch_size = spec.data().eval_batch_size() > 0 ? spec.data().eval_batch_size() : micro_batch;
   plan.total_steps = spec.train().length_case() == v1::TrainSpec::kEpochs
                          ? spec.train().epochs() * plan.sampler.num_batches()
                          : spec.train().steps();

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "base/error.h"
 #include "models/models.h"
+#include "tests/graph/exported/exported_linear.h"
+#include "tests/graph/exported/exported_net.h"
 
 namespace ampd::train {
 namespace {
@@ -47,6 +52,28 @@ TEST(ResolvePrecision, LossScaleRuleOutOfRange_IsASpecError) {
   internal::StartAttempt start = Start("fp16");
   start.mutable_loss_scale()->mutable_dynamic()->set_backoff_factor(2);
   EXPECT_EQ(ReasonOf(ResolvePrecision(start, *models::BuildModel(start.spec()), {}).status()), "SPEC_ERROR");
+}
+
+TEST(PlanAttempt, ABatchForWhichTheModelWasNotExported_IsASpecError) {
+  graph::json model = graph::Linear();
+  model["programs"]["train"]["range_constraints"] = {{"s77", {{"min_val", 2}, {"max_val", 8}}}};
+  internal::StartAttempt start = Start("fp32");
+  v1::JobSpec& spec = *start.mutable_spec();
+  spec.mutable_model()->mutable_exported()->set_artifact(std::string(64, 'a'));
+  start.set_artifact_folder(testing::TempDir());
+  graph::WriteArchive(start.artifact_folder() + "/" + spec.model().exported().artifact(), model);
+  v1::SyntheticSource& data = *spec.mutable_data()->mutable_train()->mutable_synthetic();
+  data.add_shape(4);
+  data.set_num_classes(3);
+  data.set_num_samples(100);
+  spec.mutable_data()->set_batch_size(64);
+  spec.mutable_train()->set_steps(1);
+  const absl::Status status = PlanAttempt(start).status();
+  EXPECT_EQ(ReasonOf(status), "SPEC_ERROR");
+  EXPECT_EQ(
+      status.message(),
+      "data.batch_size: a micro-batch has 64 samples: the model was exported for batches of at most 8 samples, and "
+      "not for 64; change data.batch_size or train.gradient_accumulation, or export the model for such batches");
 }
 
 }  // namespace
