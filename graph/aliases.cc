@@ -8,6 +8,8 @@
 namespace ampd::graph {
 namespace {
 
+constexpr char kCast[] = "aten.to.dtype";
+
 // The number of elements of a tensor, as `factor` times the batch size to the power of `num_batches`.
 struct NumElements {
   int64_t factor = 1;
@@ -23,13 +25,19 @@ NumElements ElementsOf(const Shape& shape) {
   return elements;
 }
 
+bool IsCopyingCast(const Graph& graph, const Node& node) {
+  const auto self = node.op == kCast ? node.ValueOf("self") : std::nullopt;
+  return CopiesByRequest(node) ||
+         (self.has_value() && node.outputs.size() == 1 && graph.type(*self).dtype != graph.type(node.outputs[0]).dtype);
+}
+
 }  // namespace
 
 Aliases::Aliases(const Graph& graph) : memory_(static_cast<size_t>(graph.num_values())) {
   std::iota(memory_.begin(), memory_.end(), 0);
   for (const Node& node : graph.nodes()) {
     const OpRow* row = FindOp(node.op);
-    auto shown = row == nullptr ? std::nullopt : node.ValueOf(row->views);
+    auto shown = row == nullptr || IsCopyingCast(graph, node) ? std::nullopt : node.ValueOf(row->views);
     if (!shown.has_value()) {
       shown = GivenBack(node);
     }
@@ -44,8 +52,14 @@ std::optional<ValueId> GivenBack(const Node& node) {
     return std::nullopt;
   }
   const Operand* const dropped = node.Find("p");
-  const bool drops = DrawsRandomNumbers(node) && dropped != nullptr && *dropped != Operand(0.0);
+  const bool drops =
+      DrawsRandomNumbers(node) && dropped != nullptr && *dropped != Operand(0.0) && *dropped != Operand(int64_t{0});
   return drops ? std::nullopt : node.ValueOf("input");
+}
+
+bool CopiesByRequest(const Node& node) {
+  const Operand* const copy = node.op == kCast ? node.Find("copy") : nullptr;
+  return copy != nullptr && *copy == Operand(true);
 }
 
 std::optional<ValueId> WrittenBy(const Node& node) {

@@ -10,7 +10,7 @@ namespace ampd::graph {
 
 // Maps each value of a graph to the value that owns its memory. A view uses the memory of its source, and the result of
 // an in-place op uses the memory of the value that the op overwrites. A value that may be a view or a copy counts as a
-// view. Thread-compatible.
+// view. A cast to another dtype, or with copy=True, is a copy. Thread-compatible.
 class Aliases {
  public:
   explicit Aliases(const Graph& graph);
@@ -25,6 +25,9 @@ class Aliases {
 // Returns the argument that the node returns without a change or a copy, as dropout with probability 0 does. Returns
 // nothing if the node computes a result of its own.
 std::optional<ValueId> GivenBack(const Node& node);
+
+// Whether the node is a cast that was asked to copy, so that its result is new memory even if no dtype changes.
+bool CopiesByRequest(const Node& node);
 
 // For an in-place op, returns the value that the node overwrites and returns as its result. For any other op, returns
 // nothing.

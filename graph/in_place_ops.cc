@@ -258,13 +258,19 @@ class InPlacePass {
 absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph) { return InPlacePass(graph).Run(); }
 
 Graph WithoutFreshCopies(const Graph& graph) {
+  const Aliases aliases(graph);
+  const std::vector<bool> is_state = StatesOf(graph);
   Rewriter rewriter(graph);
-  for (const Node& node : graph.nodes()) {
+  for (Node node : graph.nodes()) {
     if (node.op == kFreshCopy) {
       rewriter.ReplaceUses(node.outputs[0], *node.ValueOf("self"));
-    } else {
-      rewriter.Keep(node);
+      continue;
     }
+    const auto self = node.ValueOf("self");
+    if (CopiesByRequest(node) && self.has_value() && !is_state[static_cast<size_t>(aliases.Of(*self))]) {
+      std::erase_if(node.arguments, [](const Argument& argument) { return argument.name == "copy"; });
+    }
+    rewriter.Keep(std::move(node));
   }
   return std::move(rewriter).Finish();
 }

@@ -23,7 +23,8 @@ absl::StatusOr<Graph> WithoutInPlaceOps(const Graph& graph);
 // An op that copies "self", so that a program may write the copy in place. Only passes see this op; it never runs.
 inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
 
-// Replaces each kFreshCopy by its source. REQUIRES: there are no in-place ops (WithoutInPlaceOps).
+// Replaces each kFreshCopy by its source. Casts copy only where they change the dtype, except those of parameters and
+// buffers, which a norm may write later. REQUIRES: there are no in-place ops (WithoutInPlaceOps).
 Graph WithoutFreshCopies(const Graph& graph);
 
 // The evaluation program of a model that was built for training: it has no dropout, and its norms use their running

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/glob.h"
+#include "graph/aliases.h"
 #include "graph/cost/op_facts.h"
 #include "graph/fused_batch_norms.h"
 #include "graph/modes.h"
@@ -62,7 +63,7 @@ std::optional<ValueId> OpMemory::ShownBy(const Node& node, ValueId output) const
     return node.outputs[0];  // The two results are equal, and share their memory.
   }
   const auto shown = node.ValueOf(RowOf(node)->views);
-  if (!shown.has_value() || graph_.type(*shown).dtype != graph_.type(output).dtype) {
+  if (!shown.has_value() || CopiesByRequest(node) || graph_.type(*shown).dtype != graph_.type(output).dtype) {
     return std::nullopt;
   }
   // Flattening needs the channels in order, so a channels-last image is copied.

@@ -1,7 +1,9 @@
 #include "graph/exported/exported_ops.h"
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@ namespace ampd::graph {
 namespace {
 
 constexpr absl::string_view kOpPrefix = "torch.ops.";
+constexpr int64_t kPreserveFormat = 1;  // at::MemoryFormat::Preserve
 
 // The number of reads of each tensor.
 std::map<std::string, int> CountReaders(const ExportedGraph& graph) {
@@ -30,6 +33,17 @@ std::map<std::string, int> CountReaders(const ExportedGraph& graph) {
     count[output.value_or("")] += 1;
   }
   return count;
+}
+
+// Whether the node is a cast to the dtype that its argument already has, and the twin does not list the cast.
+bool KeepsDtype(const ExportedGraph& graph, const ExportedNode& node) {
+  const std::string op = OpOf(node);
+  if ((op != kCast && op != kTypeAs) || node.named_dtype != NamedDtype::kUnknown) {
+    return false;
+  }
+  const auto before = graph.tensors.find(TensorOf(node, "self"));
+  const auto after = node.tensors.empty() ? graph.tensors.end() : graph.tensors.find(node.tensors[0]);
+  return before != graph.tensors.end() && after != graph.tensors.end() && before->second.dtype == after->second.dtype;
 }
 
 }  // namespace
@@ -92,12 +106,23 @@ bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node) {
     const auto* const real = p == nullptr ? nullptr : std::get_if<double>(p);
     return real != nullptr && *real == 0;
   }
-  if ((op != kCast && op != kTypeAs) || node.named_dtype != NamedDtype::kUnknown) {
-    return false;
+  return KeepsDtype(graph, node) && CopyMadeBy(graph, node).empty();
+}
+
+bool AlwaysCopies(const ExportedNode& node) {
+  const ExportedArgument* const copy = OpOf(node) == kCast ? FindArgument(node, "copy") : nullptr;
+  const bool* const copies = copy == nullptr ? nullptr : std::get_if<bool>(copy);
+  return node.target == "torch.ops.aten._to_copy.default" || (copies != nullptr && *copies);
+}
+
+std::string_view CopyMadeBy(const ExportedGraph& graph, const ExportedNode& node) {
+  if (OpOf(node) != kCast || !KeepsDtype(graph, node)) {
+    return "";
   }
-  const auto before = graph.tensors.find(TensorOf(node, "self"));
-  const auto after = node.tensors.empty() ? graph.tensors.end() : graph.tensors.find(node.tensors[0]);
-  return before != graph.tensors.end() && after != graph.tensors.end() && before->second.dtype == after->second.dtype;
+  const ExportedArgument* const given = FindArgument(node, "memory_format");
+  const auto* const format = given == nullptr ? nullptr : std::get_if<MemoryFormat>(given);
+  const bool orders = format != nullptr && format->number != kPreserveFormat;
+  return AlwaysCopies(node) ? "aten.clone.default" : orders ? "aten.contiguous.default" : "";
 }
 
 bool BroadcastsNothing(const ExportedGraph& graph, const ExportedNode& node) {

@@ -30,9 +30,18 @@ bool IsAboutSizes(const ExportedNode& node);
 // Whether the node's result is its first argument, in a run on one device.
 bool IsIdentity(const ExportedNode& node);
 
-// Whether the node returns its first argument unchanged in this graph: it is dropout with probability 0, or a cast to
-// the dtype that the argument already has. False for a cast that the model's bfloat16 twin lists (exported_twin.h).
+// Whether the node returns its first argument in this graph, the same memory with the same elements: it is dropout with
+// probability 0, or a cast to the dtype that the argument already has. False for a cast that the model's bfloat16 twin
+// lists (exported_twin.h), and for a cast that copies or may copy (CopyMadeBy).
 bool ChangesNothing(const ExportedGraph& graph, const ExportedNode& node);
+
+// Whether the node is a cast that returns new memory in every case: with copy=True, or _to_copy.
+bool AlwaysCopies(const ExportedNode& node);
+
+// The op that computes the same as a cast to the dtype that its argument already has: clone if the cast always copies,
+// or contiguous if it copies for a memory format that the argument may not have. Empty for a cast that copies nothing,
+// for a cast that the model's bfloat16 twin lists, and for any other node.
+std::string_view CopyMadeBy(const ExportedGraph& graph, const ExportedNode& node);
 
 // Whether the node broadcasts several tensors that already have the same shape, as PyTorch's losses do. Then the node's
 // results are the tensors of its first argument, which is a list.

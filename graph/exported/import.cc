@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "graph/einsum/einsum.h"
+#include "graph/exported/adapted_nodes.h"
 #include "graph/exported/call_rules.h"
 #include "graph/exported/constant_ranges.h"
 #include "graph/exported/exported_constants.h"
@@ -173,7 +174,7 @@ class Importer {
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }
-    AMPD_RETURN_IF_ERROR(Adapt(node, added));
+    AMPD_RETURN_IF_ERROR(AdaptNode(program_.graph, node, types_, added));
     for (const std::string& tensor : node.tensors) {
       AMPD_ASSIGN_OR_RETURN(TensorType type, types_.TypeOf(tensor));
       added.outputs.push_back(graph_.AddValue(tensor, std::move(type)));
@@ -292,43 +293,6 @@ class Importer {
           }
         },
         argument);
-  }
-
-  // Changes a node that the export made for its own machine or memory layout. For example, this engine may keep images
-  // channels-last, where a view with another shape must be a copy, so aten.view becomes aten.reshape.
-  absl::Status Adapt(const ExportedNode& node, Node& added) const {
-    if (added.op == "aten.batch_norm.default") {
-      added.Set("cudnn_enabled", true);
-    } else if (added.op == "aten.embedding.default") {
-      // The engine computes dense gradients for tables. They have the same numbers as sparse ones.
-      std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "sparse"; });
-    } else if (added.op == "aten.view.default") {
-      added.op = "aten.reshape.default";
-      for (Argument& argument : added.arguments) {
-        argument.name = argument.name == "size" ? "shape" : argument.name;
-      }
-    } else if (added.op == "aten.narrow.default") {
-      return NarrowAsSlice(node, added);
-    } else if (added.op == kTypeAs && added.ValueOf("self").has_value()) {
-      AMPD_ASSIGN_OR_RETURN(const TensorType type, types_.TypeOf(node.tensors[0]));
-      added.op = kCast;
-      added.arguments = {{"self", *added.ValueOf("self")}, {"dtype", type.dtype}};
-    }
-    return absl::OkStatus();
-  }
-
-  // Replaces aten.narrow by a slice, because WithoutInPlaceOps can replace a write to a slice, but not to a narrow.
-  absl::Status NarrowAsSlice(const ExportedNode& node, Node& added) const {
-    const auto* const first = std::get_if<int64_t>(added.Find("start"));
-    const auto* const count = std::get_if<int64_t>(added.Find("length"));
-    int64_t end = 0;
-    if (first == nullptr || count == nullptr || *first < 0 || __builtin_add_overflow(*first, *count, &end)) {
-      return BadArgument(node, "start", "or length is no number from 0 on");
-    }
-    std::erase_if(added.arguments, [](const Argument& argument) { return argument.name == "length"; });
-    added.Set("end", end);
-    added.op = "aten.slice.Tensor";
-    return absl::OkStatus();
   }
 
   absl::Status AddOutputs() {

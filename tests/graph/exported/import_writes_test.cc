@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/exported/import.h"
@@ -111,6 +112,75 @@ TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneByAWriteToItsPartIsRefus
   }
   graph["nodes"][8]["inputs"][2]["arg"] = Named("doubled");
   EXPECT_THAT(Text(model), HasSubstr("writes under torch.no_grad() over what has a gradient"));
+}
+
+// Returns a model that casts its input x to float32 by the op `cast`, adds 1 to the result y in place, and passes x * y
+// to the layer of Linear(). `more`: further arguments of the cast.
+json WithWrittenCast(const std::string& cast, const std::vector<std::pair<std::string, json>>& more) {
+  json model = Linear();
+  json& graph = GraphOf(model);
+  std::vector<std::pair<std::string, json>> arguments = {{"self", Named("x")}, {"dtype", {{"as_scalar_type", kFloat}}}};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const json added = json::array({Call(cast, arguments, "y"),
+                                  Call("add_.Tensor", {{"self", Named("y")}, {"other", {{"as_int", 1}}}}, "more"),
+                                  Call("mul.Tensor", {{"self", Named("x")}, {"other", Named("y")}}, "product")});
+  graph["nodes"].insert(graph["nodes"].begin(), added.begin(), added.end());
+  graph["nodes"][3]["inputs"][0]["arg"] = Named("product");
+  for (const char* const tensor : {"y", "more", "product"}) {
+    graph["tensor_values"][tensor] = Tensor({kBatch, 4});
+  }
+  return model;
+}
+
+const std::pair<std::string, json> kCopy = {"copy", {{"as_bool", true}}};
+
+TEST(ImportProgram, ACastThatCopiesIsACopyThatMayBeWritten) {
+  const std::string copied = Text(WithWrittenCast("to.dtype", {kCopy}));
+  EXPECT_THAT(copied, HasSubstr("%y: float32[B, 4] = aten.clone.default(self=%images)"));
+  EXPECT_THAT(copied, HasSubstr("aten.add.Tensor(self=%y, other=1)"));
+  EXPECT_THAT(copied, HasSubstr("aten.mul.Tensor(self=%images, other=%more)"));
+  EXPECT_EQ(Text(WithWrittenCast("_to_copy.default", {})), copied);
+  EXPECT_EQ(Text(WithWrittenCast("to.device", {kCopy})), copied);
+}
+
+TEST(ImportProgram, ACastThatMayCopyIsNotWrittenWhileItsSourceIsRead) {
+  for (const int number : {1, 2}) {
+    const json format = {{"as_memory_format", number}};
+    EXPECT_THAT(Text(WithWrittenCast("to.dtype", {{"memory_format", format}})),
+                HasSubstr("writes the memory of %images, which is read afterwards"));
+  }
+  const json preserved = {{"as_memory_format", 4}};
+  EXPECT_THAT(Text(WithWrittenCast("to.dtype", {{"memory_format", preserved}})),
+              HasSubstr("aten.mul.Tensor(self=%more, other=%more)"))
+      << "the cast returns its argument";
+}
+
+TEST(ImportProgram, ACastThatTheTwinListsMayBeWrittenIfItCopies) {
+  for (const char* const cast : {"to.dtype", "_to_copy.default"}) {
+    json model = WithWrittenCast(cast, {kCopy});
+    model["twin"] = {
+        {"format", "ampd.bf16_twin"},
+        {"version", 1},
+        {"programs", {{"train", {{"meant", json::array()}, {"follows", json::array({"y"})}}}}},
+    };
+    EXPECT_THAT(Text(model), HasSubstr("%y: float32[B, 4] = aten.to.dtype(self=%images, dtype=float32)"));
+    EXPECT_THAT(Text(model), HasSubstr("aten.mul.Tensor(self=%images, other=%more)"));
+  }
+}
+
+TEST(ImportProgram, ACastToAnotherDtypeMayBeWritten) {
+  json model = WithWrittenCast("to.dtype", {});
+  GraphOf(model)["tensor_values"]["x"]["dtype"] = kLong;
+  EXPECT_THAT(Text(model), HasSubstr("aten.mul.Tensor(self=%input_ids, other=%more)"));
+}
+
+// A norm writes its running mean, so a copy of the mean must be made before the norm runs.
+TEST(ImportProgram, ACopyOfABufferStaysACopy) {
+  json model = WithWrittenCast("to.dtype", {kCopy});
+  AddState(model, Buffer("b_count", "count"), "b_count", "count", Tensor({1, 4}, false, kLong),
+           Stored("weight_9", {1, 4}, kLong));
+  GraphOf(model)["nodes"][0]["inputs"][0]["arg"] = Named("b_count");
+  EXPECT_THAT(Text(model), HasSubstr("aten.to.dtype(self=%count, dtype=float32, copy=True)"));
 }
 
 }  // namespace
