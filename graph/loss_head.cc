@@ -111,12 +111,12 @@ absl::StatusOr<Graph> WithLossHead(const Graph& model) {
   return WithoutDeadNodes(graph);
 }
 
-absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
-  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
+absl::StatusOr<Graph> WithEvalHead(const Graph& evaluation) {
+  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(evaluation));
+  Graph graph = evaluation;
   if (head == Head::kOwnLoss) {
-    return EvalProgram(WithLossAlone(model));
+    return WithoutDeadNodes(WithLossAlone(std::move(graph)));
   }
-  Graph graph = EvalProgram(model);
   const Compared compared = AddLabels(graph, head);
   const ValueId loss = Call(graph, LossOpOf(head),
                             {{"self", compared.predicted}, {"target", compared.labels}, {"reduction", kReductionSum}},
@@ -136,9 +136,9 @@ absl::StatusOr<Graph> WithEvalHead(const Graph& model) {
   return WithoutDeadNodes(graph);
 }
 
-absl::StatusOr<Graph> WithPredictions(const Graph& model) {
-  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(model));
-  Graph graph = EvalProgram(model);
+absl::StatusOr<Graph> WithPredictions(const Graph& evaluation) {
+  AMPD_ASSIGN_OR_RETURN(const Head head, NeededHeadOf(evaluation));
+  Graph graph = evaluation;
   const ValueId output = *graph.FindOutput(OutputNamesOf(head).front());
   const Shape shape = graph.type(output).shape;
   switch (head) {
@@ -156,7 +156,7 @@ absl::StatusOr<Graph> WithPredictions(const Graph& model) {
       break;
     default:
       return Error(absl::StatusCode::kInvalidArgument, "NO_HEAD",
-                   absl::StrCat("model ", model.name(), " computes its own loss and predicts nothing"));
+                   absl::StrCat("model ", evaluation.name(), " computes its own loss and predicts nothing"));
   }
   return WithoutDeadNodes(graph);
 }

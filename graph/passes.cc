@@ -116,6 +116,21 @@ Graph EvalProgram(const Graph& graph) {
   return WithoutDeadNodes(std::move(rewriter).Finish());
 }
 
+Graph OwnEvalProgram(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (Node node : graph.nodes()) {
+    const OpRow* const row = FindOp(ComputedBy(node.op));
+    const bool is_active = DrawsRandomNumbers(node) || (row != nullptr && Trains(*row, node));
+    if (!is_active || GivenBack(node).has_value()) {
+      KeepForEvaluation(std::move(node), rewriter);
+      continue;
+    }
+    KeepNoStatistics(node);
+    rewriter.Keep(std::move(node));
+  }
+  return WithoutDeadNodes(std::move(rewriter).Finish());
+}
+
 absl::StatusOr<Graph> LossProgram(const Graph& model, std::string_view loss) {
   AMPD_ASSIGN_OR_RETURN(Graph graph, WithoutInPlaceOps(model));
   const auto output = graph.FindOutput(loss);

@@ -28,8 +28,14 @@ inline constexpr char kFreshCopy[] = "aten.lift_fresh_copy.default";
 Graph WithoutFreshCopies(const Graph& graph);
 
 // The evaluation program of a model that was built for training: it has no dropout, and its norms use their running
-// statistics.
+// statistics. Not for a model that brings an evaluation program of its own (OwnEvalProgram).
 Graph EvalProgram(const Graph& graph);
+
+// The program that evaluates a model which brings an evaluation program of its own, `graph`. It returns the same
+// results as `graph`: dropout that drops something stays, and norms that use the statistics of the batch do so. But it
+// does not update running statistics, because an evaluation must not change the state of training. Dropout that drops
+// nothing is left out.
+Graph OwnEvalProgram(const Graph& graph);
 
 // The training program: the model with the loss of its head (graph/heads.h). Adds the input "labels". The only output
 // is "loss", an fp32 scalar, the mean over all labels. By the model's output, the loss is:
@@ -56,7 +62,8 @@ inline constexpr char kLabelCount[] = "label_count";
 // scalar of numbers, or depends on more than inputs and constants: a parameter, a running statistic or a random number.
 absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 
-// The evaluation program with the input "labels" added. Its outputs depend on the model's head:
+// Adds the input "labels" to `evaluation`, which is EvalProgram or OwnEvalProgram of a model. The outputs depend on the
+// model's head:
 //   "loss_sum"     the sum over all labels of the terms whose mean is the loss, an fp32 scalar; the sums of several
 //                  batches can be added, whatever the sizes of the batches
 //   "loss"         instead of "loss_sum", for a model with its own loss: the mean over the batch
@@ -66,15 +73,16 @@ absl::StatusOr<std::optional<Graph>> LabelCountProgram(const Graph& model);
 //   "logits"       if a sample has one class: the logits of each sample, (B, classes), for measures that rank the
 //                  classes, such as the top-5 accuracy
 // Returns the same errors as WithLossHead.
-absl::StatusOr<Graph> WithEvalHead(const Graph& model);
+absl::StatusOr<Graph> WithEvalHead(const Graph& evaluation);
 
-// The program that predicts: the evaluation program without labels. Its outputs depend on the model's head:
+// The program that predicts: the evaluation program (see WithEvalHead) without labels. Its outputs depend on the
+// model's head:
 //   logits        (B, classes): "class", the class with the largest logit, int64 (B); "logits", unchanged
 //   logits        (B, T, vocabulary): "tokens", the likeliest token after each position, int64 (B, T)
 //   predictions   "predictions", unchanged
 //   label_logits  (B, classes): "labels", whether each logit is above 0, bool (B, classes); "logits", unchanged
 // INVALID_ARGUMENT (reason NO_HEAD) if the model has none of these outputs, for example because it computes its own
 // loss.
-absl::StatusOr<Graph> WithPredictions(const Graph& model);
+absl::StatusOr<Graph> WithPredictions(const Graph& evaluation);
 
 }  // namespace ampd::graph

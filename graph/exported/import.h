@@ -48,8 +48,10 @@ absl::StatusOr<Graph> ImportProgram(const ExportedModel& model, const ExportedPr
                                     const ImportOptions& options = {});
 
 // The evaluation program: the file's own, or the training program without dropout and with norms that use their running
-// statistics, if they have any. Returns INVALID_ARGUMENT (reason BAD_EXPORT) if the file has no evaluation program and
-// the training program draws random numbers even without dropout.
+// statistics, if they have any (EvalProgram). The file's own program computes what the model computes after
+// model.eval(), also where this is random or uses the statistics of the batch (OwnEvalProgram). Returns
+// INVALID_ARGUMENT (reason BAD_EXPORT) if the file has no evaluation program and the training program draws random
+// numbers even without dropout.
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options = {});
 
 // Returns the error messages that ImportProgram would give for the ops of the program that models may not use. Each

@@ -150,7 +150,8 @@ absl::Status CheckNetworks(const Graph& model) {
 
 absl::StatusOr<Graph> ImportEvalProgram(const ExportedModel& model, const ImportOptions& options) {
   if (model.eval.has_value()) {
-    return ImportProgram(model, *model.eval, options);
+    AMPD_ASSIGN_OR_RETURN(const Graph eval, ImportProgram(model, *model.eval, options));
+    return OwnEvalProgram(eval);
   }
   AMPD_ASSIGN_OR_RETURN(const Graph train, ImportProgram(model, model.train, options));
   Graph eval = EvalProgram(train);

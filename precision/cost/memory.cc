@@ -148,7 +148,8 @@ TrainingSetup TrainingSetup::Of(const v1::JobSpec& spec, const v1::Device& devic
 }
 
 absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, bool evaluates) {
-  return Of(model, evaluates ? &model : nullptr);
+  const graph::Graph evaluation = graph::EvalProgram(model);
+  return Of(model, evaluates ? &evaluation : nullptr);
 }
 
 absl::StatusOr<TrainedPrograms> TrainedPrograms::Of(const graph::Graph& model, const graph::Graph* eval_model) {

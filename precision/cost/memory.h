@@ -58,8 +58,8 @@ struct TrainedPrograms {
   // graph::WithLossHead. Also returns INVALID_ARGUMENT if `evaluates` is true, but the model has several losses of its
   // own (graph/losses.h).
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, bool evaluates);
-  // Makes the programs of `model` if it has a separate evaluation program, `eval_model`. If `eval_model` is null, the
-  // model is not evaluated.
+  // Makes the programs of `model` if it has its own evaluation program, `eval_model`, which runs as it is. If
+  // `eval_model` is null, the model is not evaluated.
   static absl::StatusOr<TrainedPrograms> Of(const graph::Graph& model, const graph::Graph* eval_model);
 
   // Whether all values of the programs for `num_samples` have at most 2^45 bytes together, which is more than any

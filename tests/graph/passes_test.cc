@@ -54,7 +54,7 @@ TEST(WithLossHead, OfEveryLayerIsGolden) {
 }
 
 TEST(WithEvalHead, OfEveryLayerIsGolden) {
-  const auto graph = WithEvalHead(Zoo());
+  const auto graph = WithEvalHead(EvalProgram(Zoo()));
   ASSERT_TRUE(graph.ok()) << graph.status();
   ASSERT_TRUE(graph->Check().ok()) << graph->Check();
   ExpectGolden("tests/graph/golden/zoo_eval_head.txt", ToText(*graph));
@@ -95,7 +95,7 @@ TEST(WithLossHead, EveryPlaceOfASequenceIsASample) {
 }
 
 TEST(WithEvalHead, EveryPlaceOfASequenceIsASample) {
-  const Graph graph = WithEvalHead(OfSequences()).value();
+  const Graph graph = WithEvalHead(EvalProgram(OfSequences())).value();
   EXPECT_TRUE(graph.Check().ok()) << graph.Check();
   EXPECT_EQ(ToText(graph.type(*graph.FindInput("labels"))), "int64[5*B]");
   EXPECT_EQ(ToText(graph.type(graph.outputs()[1].value)), "int64[]");
@@ -135,6 +135,17 @@ TEST(EvalProgram, NormsReadTheirRunningStatisticsAndDropoutIsGone) {
 TEST(EvalProgram, OfAnEvalProgramChangesNothing) {
   const Graph once = EvalProgram(Zoo());
   EXPECT_EQ(ToText(EvalProgram(once)), ToText(once));
+}
+
+TEST(OwnEvalProgram, KeepsWhatActsInEvaluation) {
+  const std::string text = ToText(OwnEvalProgram(Zoo()));
+  EXPECT_THAT(text, HasSubstr("aten.dropout.default"));
+  EXPECT_THAT(text, HasSubstr("running_mean=None, running_var=None, training=True")) << "updates no statistics";
+}
+
+TEST(OwnEvalProgram, OfAnEvalProgramChangesNothing) {
+  const Graph evaluation = EvalProgram(Zoo());
+  EXPECT_EQ(ToText(OwnEvalProgram(evaluation)), ToText(evaluation));
 }
 
 TEST(WithoutDeadNodes, DropsWhatNothingReadsWithEverythingBehindIt) {

@@ -190,7 +190,7 @@ TEST_P(ModelParity, EvaluationOfTheTrainedModelAgrees) {
     Step(*program, step);
   }
   const at::NoGradGuard no_grad;
-  const auto outputs = Bound(graph::WithEvalHead(model_).value())->Run({images(0), labels(0)});
+  const auto outputs = Bound(graph::WithEvalHead(graph::EvalProgram(model_)).value())->Run({images(0), labels(0)});
   const double expected = oracle_.at("eval/loss_sum").item<double>();
   EXPECT_NEAR(outputs[0].item<double>(), expected, kRelativeTolerance * expected);
   EXPECT_EQ(outputs[1].item<int64_t>(), oracle_.at("eval/num_correct").item<int64_t>());

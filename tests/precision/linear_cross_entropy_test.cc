@@ -85,7 +85,7 @@ TEST(WithLinearCrossEntropies, OnlyOnAGpuAndForManyClasses) {
 
 // The evaluation program also computes the accuracy from the logits, so the logits must exist as a value.
 TEST(WithLinearCrossEntropies, LogitsThatSomethingElseReadsStay) {
-  const std::string text = Converted(graph::WithEvalHead(Gpt2()).value(), "bf16");
+  const std::string text = Converted(graph::WithEvalHead(graph::EvalProgram(Gpt2())).value(), "bf16");
   EXPECT_THAT(text, HasSubstr("ampd.cross_entropy(self=%samples"));
   EXPECT_THAT(text, HasSubstr("aten.linear.default"));
   Graph shown = Classifier();

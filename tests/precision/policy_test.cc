@@ -587,7 +587,7 @@ TEST(ApplyPrecision, CastsNeverStandInFrontOfAWrittenArgument) {
 }
 
 TEST(ApplyPrecision, TheEvaluationProgramTakesTheSameTable) {
-  const auto eval = graph::WithEvalHead(models::BuildLenet({}).value()).value();
+  const auto eval = graph::WithEvalHead(graph::EvalProgram(models::BuildLenet({}).value())).value();
   const auto graph = ApplyPrecision(eval, *Resolve(PresetNamed("bf16")));
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_TRUE(graph->Check().ok()) << graph->Check();

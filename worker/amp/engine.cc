@@ -127,14 +127,15 @@ absl::Status Engine::MakePrograms(const graph::Graph& model, const precision::Re
   const std::optional<graph::Head> head = graph::HeadOf(model);
   AMPD_ASSIGN_OR_RETURN(auto label_counter, LabelCounter::Create(model, head, programs_->registry));
   programs_->label_counter.emplace(std::move(label_counter));
+  const graph::Graph evaluation = options_.eval_model.has_value() ? *options_.eval_model : graph::EvalProgram(model);
   if (options_.predicts) {
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph predictor, graph::WithPredictions(options_.eval_model.value_or(model)));
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph predictor, graph::WithPredictions(evaluation));
     AMPD_ASSIGN_OR_RETURN(programs_->predictor, Prepare(predictor, policy, {}, programs_->registry));
   } else if (head.has_value()) {
     const graph::Shape& shape = model.type(*model.FindOutput(graph::OutputNamesOf(*head).front())).shape;
     programs_->head = *head;
     programs_->num_classes = shape.empty() ? 0 : shape.back().factor();
-    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(options_.eval_model.value_or(model)));
+    AMPD_ASSIGN_OR_RETURN(const graph::Graph eval, graph::WithEvalHead(evaluation));
     AMPD_ASSIGN_OR_RETURN(programs_->eval, Prepare(eval, policy, {}, programs_->registry));
   }
   if (options_.generator.has_value()) {

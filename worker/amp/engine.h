@@ -42,8 +42,8 @@ struct EngineOptions {
   // clip, which replace the fields above. Every parameter belongs to exactly one phase. If the list is empty, there is
   // one phase over all parameters, with the loss of the model's head.
   std::vector<PhaseOptions> phases = {};
-  // The model for evaluation, with the same state and head as the training model. Only set for an imported model,
-  // because graph::EvalProgram can't derive its evaluation from the training model.
+  // The model's evaluation program, with the same state and head as the training model. It runs as it is. Only set for
+  // an imported model; for any other model, graph::EvalProgram derives the evaluation program from the training model.
   std::optional<graph::Graph> eval_model = {};
   // The part of the model that Generate runs: one input, one output, and parameters and buffers of the model.
   std::optional<graph::Graph> generator = {};
@@ -151,11 +151,13 @@ class Engine {
 
   // Runs the evaluation program under the policy of training, on the parameters' averages if the optimizer keeps them.
   // Does not change the state of training. If a recorded step leaves too little memory for the evaluation, the
-  // recording is dropped. REQUIRES: the model has a head, and the options do not have `predicts`.
-  EvalSums Evaluate(const Batch& batch);
+  // recording is dropped. `place`: the number of the batch in the evaluation. If the program of an imported model draws
+  // random numbers in evaluation, they depend only on the seed and `place`. REQUIRES: the model has a head, and the
+  // options do not have `predicts`.
+  EvalSums Evaluate(const Batch& batch, uint64_t place = 0);
   // Runs the program of graph::WithPredictions, in the same way as Evaluate, and returns its outputs in order. Reads no
   // labels. REQUIRES: the options have `predicts`.
-  std::vector<Prediction> Predict(const Batch& batch);
+  std::vector<Prediction> Predict(const Batch& batch, uint64_t place = 0);
   // Runs the generator's evaluation program on `input`, in the same way as Evaluate, and returns its output in fp32 on
   // the CPU. Draws no random numbers. REQUIRES: the options have a generator.
   at::Tensor Generate(const at::Tensor& input);
@@ -200,8 +202,9 @@ class Engine {
   // The recorder for this step; null if the step must run directly, for example because it samples.
   CapturedStep* CaptureFor(const Phase::StepConditions& step);
   absl::Status MakePrograms(const graph::Graph& model, const precision::ResolvedPolicy& policy);
-  // Runs a program that trains nothing. Drops a recorded step if there is too little memory beside it.
-  std::vector<at::Tensor> RunInference(executor::Executor& program, const Batch& batch);
+  // Runs a program that trains nothing, on the batch number `place`. Drops a recorded step if there is too little
+  // memory beside it.
+  std::vector<at::Tensor> RunInference(executor::Executor& program, const Batch& batch, uint64_t place = 0);
   std::vector<uint64_t> SeedsOf(uint64_t random_stream, size_t num_micro_batches) const;
   std::vector<PhaseSamples> RunStep(const std::vector<Batch>& micro_batches, const Phase::StepConditions& step);
   absl::Status CheckState(const EngineState& state) const;

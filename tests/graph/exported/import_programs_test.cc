@@ -123,6 +123,19 @@ TEST(ImportEvalProgram, ALoneProgramIsTurnedOverAndAnOwnOneIsTaken) {
   EXPECT_THAT(ToText(*ImportEvalProgram(*exported)), HasSubstr("output logits = %linear"));
 }
 
+TEST(ImportEvalProgram, OfTheFilesOwnKeepsTheDropoutThatTheModelKeeps) {
+  json model = WithDropout(true);
+  model["programs"]["eval"] = model["programs"]["train"];
+  const auto own = [&model] {
+    const auto exported = ParseExportedModel(model.dump());
+    return ToText(WithEvalHead(ImportEvalProgram(*exported).value()).value());
+  };
+  EXPECT_THAT(own(), HasSubstr("aten.dropout.default(input=%relu, p=0.5, train=True)"));
+  json off = WithDropout(false);
+  GraphOf(model, "eval") = GraphOf(off);
+  EXPECT_THAT(own(), Not(HasSubstr("aten.dropout")));
+}
+
 // Returns the layer of Linear(), followed by a batch norm without running statistics. torch.export writes such a norm
 // in the same way in training and in evaluation mode.
 json WithNormOfTheBatch() {

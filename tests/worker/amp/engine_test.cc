@@ -43,6 +43,38 @@ v1::PrecisionPolicy DynamicFp16(double initial, int interval) {
   return policy;
 }
 
+// Returns an engine that trains a layer with a dropout. If `keeps_dropout` is true, the model has an evaluation program
+// of its own, in which the dropout stays.
+std::unique_ptr<Engine> WithEvaluation(bool keeps_dropout) {
+  graph::GraphBuilder b("layer");
+  const graph::ValueId x =
+      b.Input("images", {graph::Dtype::kFloat32, {graph::Dim::Batch(), 1, kImageSize, kImageSize}});
+  b.Output("logits", b.Dropout("drop", b.Linear("fc", b.Flatten("flat", x), kClasses), 0.5));
+  const graph::Graph model = std::move(b).Build().value();
+  EngineOptions options = Sgd(0.1);
+  if (keeps_dropout) {
+    options.eval_model = model;
+  }
+  return CpuEngine(model, PresetNamed("fp32"), options);
+}
+
+TEST(Evaluate, OfAProgramOfTheModelsOwn_KeepsItsDropout) {
+  const auto own = WithEvaluation(/*keeps_dropout=*/true);
+  const auto derived = WithEvaluation(/*keeps_dropout=*/false);
+  const Batch batch = MakeBatch(1000, 64);
+  EXPECT_EQ(derived->Evaluate(batch, 0).loss, derived->Evaluate(batch, 1).loss);
+  EXPECT_NE(own->Evaluate(batch, 0).loss, derived->Evaluate(batch, 0).loss);
+}
+
+TEST(Evaluate, DrawsByTheSeedAndThePlaceOfTheBatch) {
+  const auto engine = WithEvaluation(/*keeps_dropout=*/true);
+  const Batch batch = MakeBatch(1000, 64);
+  const double first = engine->Evaluate(batch, 0).loss;
+  EXPECT_NE(engine->Evaluate(batch, 1).loss, first);
+  EXPECT_EQ(engine->Evaluate(batch, 0).loss, first);
+  EXPECT_EQ(WithEvaluation(/*keeps_dropout=*/true)->Evaluate(batch, 0).loss, first) << "in another attempt";
+}
+
 class PerPreset : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Presets, PerPreset, testing::Values("fp32", "bf16", "fp16"));
 

@@ -46,7 +46,7 @@ absl::Status Evaluations::EvaluateUnlessCurrent() {
     // With a label count, a batch without labels adds nothing to the loss.
     ignores_all_labels_ =
         ignores_all_labels_ || (!plan.has_label_count && AreAllIgnored(batch.labels, plan.ignored_label));
-    sums.Add(run_.engine().Evaluate(batch));
+    sums.Add(run_.engine().Evaluate(batch, static_cast<uint64_t>(begin / plan.eval_batch_size)));
     first = begin == 0 ? batch : first;
     if (begin > 0 && why_uneven.empty() && !run_.reports().reported().uneven) {
       why_uneven = run_.uneven_batches().WhyUneven({first, batch});

@@ -91,7 +91,7 @@ absl::Status PredictionLoop::PredictBatch() {
   const absl::Duration leased_at = context_.lease.AwaitValid(SystemClock());
   const v1::AttemptKey& key = context_.start.key();
   context_.step_log.Started(leased_at, key.job_id(), key.attempt(), step_ + 1);
-  const std::vector<amp::Prediction> predictions = engine_->Predict(batch);
+  const std::vector<amp::Prediction> predictions = engine_->Predict(batch, static_cast<uint64_t>(step_));
   ++step_;
   device_watch_.Update();
   return files_.Add(step_, predictions);

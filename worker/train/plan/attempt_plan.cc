@@ -138,6 +138,11 @@ absl::Status CheckEvalBatches(const AttemptPlan& plan) {
   return absl::OkStatus();
 }
 
+// The program that evaluates the model. An imported model has its own.
+graph::Graph EvaluationOf(const AttemptPlan& plan) {
+  return plan.imported.has_value() ? plan.imported->eval : graph::EvalProgram(plan.model);
+}
+
 absl::Status PlanAugmentation(const v1::JobSpec& spec, AttemptPlan& plan) {
   const v1::Augmentation& augment = spec.data().augment();
   plan.augmentation = {.crop_padding = augment.crop_padding(), .flip = augment.flip(), .seed = spec.train().seed()};
@@ -191,7 +196,7 @@ absl::Status PlanSegments(const v1::JobSpec& spec, const v1::Device& device, Att
                                        spec.train().checkpoint_segments().end()};
     return absl::OkStatus();
   }
-  const graph::Graph& eval_model = plan.imported.has_value() ? plan.imported->eval : plan.model;
+  const graph::Graph eval_model = EvaluationOf(plan);
   AMPD_ASSIGN_OR_RETURN(const auto programs,
                         precision::TrainedPrograms::Of(plan.model, spec.data().has_eval() ? &eval_model : nullptr));
   const auto choice = precision::ChooseSegments(programs, plan.policy, precision::TrainingSetup::Of(spec, device),
@@ -321,7 +326,7 @@ absl::StatusOr<AttemptPlan> PlanPrediction(const internal::StartAttempt& start) 
   if (plan.train.size() < 1) {
     return SpecError("data.predict has no sample");
   }
-  const auto program = graph::WithPredictions(plan.imported.has_value() ? plan.imported->eval : plan.model);
+  const auto program = graph::WithPredictions(EvaluationOf(plan));
   if (!program.ok()) {
     return AsSpecError(program.status());
   }
