@@ -201,7 +201,7 @@ absl::StatusOr<ImportedPrograms> ImportPrograms(const ExportedModel& model, cons
   }
   AMPD_RETURN_IF_ERROR(CheckNetworks(train));
   ImportedPrograms programs{std::move(train), std::move(eval), {}};
-  if (IsEvalMode(programs.train)) {
+  if (!model.eval.has_value() && IsEvalMode(programs.train)) {  // A file with two programs has them on purpose.
     programs.warnings.emplace_back(
         "the model was exported in evaluation mode: its norms keep their running statistics and its dropout does "
         "nothing; export it after model.train()");

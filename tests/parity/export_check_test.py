@@ -24,6 +24,7 @@ from torch.export.pt2_archive._package import load_pt2
 from torch.utils.checkpoint import checkpoint
 
 import ampd
+from ampd.modes import frozen_modules
 
 FEATURES = 6
 num_calls = 0
@@ -323,6 +324,46 @@ class PythonState(ExportCase):
         expected = net.train()(samples)
         torch.manual_seed(3)
         self.assertTrue(torch.equal(program(samples), expected))
+
+    def normed(self):
+        """Returns a model of two norms and a dropout, of which the modules in `body` are one norm and the dropout."""
+        net = Net(lambda net, h: net.last(net.body(h)))
+        net.body = nn.Sequential(nn.BatchNorm1d(FEATURES), nn.Dropout(0.5))
+        net.last = nn.BatchNorm1d(FEATURES)
+        return net
+
+    def test_modules_in_evaluation_mode_stay_so_in_the_training_program_of_a_model_in_both_modes(self):
+        net = self.normed()
+        net.body.eval()
+        with self.assertWarnsRegex(UserWarning, "keeps in evaluation mode what is so in the given model: body; if it must"):
+            programs = self.export(net)
+        self.assertEqual((net.training, net.body.training, net.body[0].training, net.last.training), (True, False, False, True))
+        samples = torch.randn(5, FEATURES)
+        expected = net(samples)
+        self.assertTrue(torch.equal(programs["train"](samples), expected))
+        self.assertTrue(torch.equal(programs["train"](samples), expected), "no dropout")
+
+    def test_a_model_in_one_mode_is_exported_in_both(self):
+        for mode in (True, False):
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                programs = self.export(self.normed().train(mode))
+            self.assertEqual([str(one.message) for one in warned if "evaluation mode" in str(one.message)], [])
+            samples = torch.randn(5, FEATURES)
+            self.assertFalse(torch.equal(programs["train"](samples), programs["train"](samples)), "dropout")
+            self.assertTrue(torch.equal(programs["eval"](samples), programs["eval"](samples)))
+
+    def test_the_modules_in_evaluation_mode_are_named_by_the_outermost(self):
+        net = self.normed()
+        self.assertEqual(frozen_modules(net), [])
+        net.body.eval()
+        net.last.eval()
+        self.assertEqual(frozen_modules(net), ["body", "last"])
+        net.body[1].train()
+        self.assertEqual(frozen_modules(net), ["body.0", "last"])
+        net.train()
+        net.training = False
+        self.assertEqual(frozen_modules(net), ["the model itself"])
 
 
 class Logits(nn.Module):

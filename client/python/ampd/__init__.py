@@ -8,6 +8,7 @@ and in a job file:  model: {exported: {path: <data root>/model.pt2}}
 import contextlib
 import os
 import tempfile
+import warnings
 
 import torch
 from torch.export import Dim
@@ -17,9 +18,12 @@ from . import bf16_twin
 from .compare import check_file, check_model, layers_op_by_op
 from .error import ExportError
 from .masks import masks_without_vmap
+from .modes import frozen_modules, put_in_mode
 from .python_state import KeptState
 
 __all__ = ["ExportError", "export"]
+
+MOST_NAMES = 4  # modules that a warning names
 
 
 def export(model, example_inputs, path, dynamic=None):
@@ -41,6 +45,10 @@ def export(model, example_inputs, path, dynamic=None):
     every parameter, for the example and for other inputs with another batch size and other parameters. This calls the
     model several times in both modes. Afterwards its parameters, buffers, modes and attributes are as before.
 
+    The training program is the model after model.train(), and the evaluation program the model after model.eval(). If
+    some modules of the given model are in training mode and others in evaluation mode, such as frozen norms, the
+    training program keeps the mode of each module, and a warning names the modules in evaluation mode.
+
     The file also records which of the model's dtypes are intended (a norm that computes in float32) and which only
     follow the dtype of the model's inputs (noise). For this, a bfloat16 copy of the model is traced and compared. If
     that fails, a warning gives the reason and the file omits the record.
@@ -57,6 +65,9 @@ def export(model, example_inputs, path, dynamic=None):
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise ExportError(f"{name} is {parameter.dtype} on {parameter.device}; export a float32 model on the CPU, "
                               "the job's precision says the rest")
+    if frozen := frozen_modules(model):
+        warnings.warn(f"the training program keeps in evaluation mode what is so in the given model: {_listed(frozen)}; if "
+                      "it must train, call model.train() before ampd.export", stacklevel=2)
     check_model(model, example_inputs)
     programs, twin = _traced(model, example_inputs, open_sizes)
     folder = os.path.dirname(os.path.abspath(path))
@@ -81,12 +92,18 @@ def _traced(model, example_inputs, open_sizes):
             programs = {}
             for name in ("train", "eval"):
                 kept.restore()  # the first trace may leave tensors without values
-                programs[name] = _trace(model.train(name == "train"), example_inputs, open_sizes)
+                programs[name] = _trace(put_in_mode(model, name), example_inputs, open_sizes)
             kept.restore()
             return programs, bf16_twin.content_of(programs, model, example_inputs,
                                                   lambda other, inputs: _trace(other, inputs, open_sizes))
     finally:
         kept.restore()
+
+
+def _listed(names):
+    """Returns the first names as text, with the number of the others."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
 
 
 def _umask():

@@ -12,6 +12,8 @@ import warnings
 
 import torch
 
+from .modes import put_in_mode
+
 __all__ = ["FILE", "content_of"]
 
 FILE = "ampd.bf16_twin.json"  # name in the archive's folder "extra"; graph/exported/exported_twin.h has the format
@@ -30,16 +32,17 @@ class _Differs(Exception):
 def content_of(programs, model, example_inputs, trace):
     """Returns the file's content for the programs of a float32 model. Returns None, after a warning, if the model
     can't be traced in bfloat16 or if its forward takes another path there. `programs`: by the names "train" and
-    "eval"; `trace(model, inputs)` is the function that made them. Changes the programs: where a node reads a cast and
-    the twin's node reads the tensor before the cast, or the other way round, the node reads as the twin's does. In
-    float32 both are the same tensor."""
+    "eval", in this order; `trace(model, inputs)` is the function that made them. The model's modules must be in the
+    modes in which the user gave them. Changes the programs: where a node reads a cast and the twin's node reads the
+    tensor before the cast, or the other way round, the node reads as the twin's does. In float32 both are the same
+    tensor."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the trace of the float32 model has warned already
             twin = copy.deepcopy(model).to(torch.bfloat16)
             inputs = tuple(tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
                            for tensor in example_inputs)
-            compared = {name: _Comparison(program.graph_module, trace(twin.train(name == "train"), inputs).graph_module)
+            compared = {name: _Comparison(program.graph_module, trace(put_in_mode(twin, name), inputs).graph_module)
                         for name, program in programs.items()}
     except Exception as error:  # any error of the model's forward in a dtype that it was not written for
         why = str(error).strip().split("\n")[0] or type(error).__name__

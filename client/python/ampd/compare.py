@@ -13,6 +13,7 @@ from torch.export.pt2_archive._package import load_pt2
 from . import example
 from .backward_code import Watch, refuse_hooks
 from .error import ExportError
+from .modes import put_in_mode
 from .origin import origin_of
 from .python_state import KeptState, changed_state, later, plain_state
 
@@ -38,14 +39,14 @@ class Results:
 
 @contextlib.contextmanager
 def _in_turn(model):
-    """Yields an iterator that puts the model in each of its modes. It runs as the user runs it: by its own code, with
+    """Yields an iterator that puts the model in its mode for each program. It runs as the user runs it: by its own code, with
     gradients, and without affecting the user's random numbers. Leaves the model as it was."""
     kept = KeptState(model)
 
     def turns():
         for mode in MODES:
             kept.restore()
-            model.train(mode == "train")
+            put_in_mode(model, mode)
             yield mode, kept
 
     with torch.random.fork_rng(devices=[]), torch.compiler.set_stance("force_eager"), torch.enable_grad():

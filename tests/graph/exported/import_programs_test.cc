@@ -16,7 +16,9 @@
 namespace ampd::graph {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 TEST(ImportPrograms, BothHaveAHeadAndSomethingToTrain) {
@@ -200,6 +202,14 @@ TEST(ImportEvalProgram, ReadsTheTrainingProgramsConstantsWhereItHasNoneOfItsOwn)
   const ImportedPrograms programs = ImportPrograms(*exported, {}).value();
   EXPECT_THAT(ToText(programs.eval), HasSubstr("aten.div.Tensor(self=%head, other=%lifted_tensor_0)"));
   EXPECT_THAT(ToText(programs.train), Not(HasSubstr("@eval")));
+}
+
+TEST(ImportPrograms, WarnsOfEvaluationModeOnlyIfItIsTheFilesOnlyMode) {
+  json model = WithDropout(false);
+  const auto warnings = [&model] { return ImportPrograms(*ParseExportedModel(model.dump()), {}).value().warnings; };
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("exported in evaluation mode")));
+  model["programs"]["eval"] = model["programs"]["train"];
+  EXPECT_THAT(warnings(), IsEmpty()) << "its norms and dropout are frozen on purpose";
 }
 
 TEST(IsEvalMode, IsToldByDropoutAndNorms) {
