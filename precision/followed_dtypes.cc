@@ -24,7 +24,10 @@ std::optional<Dtype> FollowedDtypes::FollowedBy(const Node& node) const {
   std::optional<Dtype> narrowest;
   for (const ValueId use : FloatsReadBy(node, types_)) {
     const auto origin = origins_.find(use);
-    const std::optional<Dtype> dtype = origin == origins_.end() ? types_.type(use).dtype : origin->second.dtype;
+    std::optional<Dtype> dtype = origin == origins_.end() ? types_.type(use).dtype : origin->second.dtype;
+    if (dtype == Dtype::kFloat64) {
+      dtype = Dtype::kFloat32;
+    }
     if (dtype.has_value() && (!narrowest.has_value() || ItemSizeBytes(*dtype) < ItemSizeBytes(*narrowest))) {
       narrowest = dtype;
     }

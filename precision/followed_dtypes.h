@@ -27,7 +27,7 @@ class FollowedDtypes {
   explicit FollowedDtypes(const graph::Graph& types) : types_(types) {}
 
   // The narrowest dtype among the floating-point values from which the node's inputs were computed; nothing if there
-  // are none.
+  // are none. float64 counts as float32, because a marked node is float32 in the file.
   std::optional<graph::Dtype> FollowedBy(const graph::Node& node) const;
   bool Yields(graph::ValueId value) const;
   // Adds the next node of the source graph. REQUIRES: the pass has set the final dtypes of the node's results in

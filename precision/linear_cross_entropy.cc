@@ -81,8 +81,11 @@ class Chains {
   // Whether the node casts logits to fp32, which changes no number: the loss computes in fp32 anyway, and the gradient
   // is rounded once, by the loss instead of by the cast.
   bool WidensToFp32(const Node& node) const {
-    return IsCast(node) && program_.type(node.outputs[0]).dtype == graph::Dtype::kFloat32 &&
-           graph::IsFloatingPoint(program_.type(*node.ValueOf("self")).dtype);
+    if (!IsCast(node) || program_.type(node.outputs[0]).dtype != graph::Dtype::kFloat32) {
+      return false;
+    }
+    const graph::Dtype before = program_.type(*node.ValueOf("self")).dtype;
+    return graph::IsFloatingPoint(before) && before != graph::Dtype::kFloat64;
   }
 
   // Whether the node is a linear layer in a single dtype, whose results are the logits of the loss: one for each class.

@@ -14,6 +14,7 @@
 #include "graph/passes.h"
 #include "graph/rewriter.h"
 #include "precision/bans.h"
+#include "precision/dtype_givers.h"
 #include "precision/followed_dtypes.h"
 #include "precision/fused_linears.h"
 #include "precision/fused_norms.h"
@@ -80,7 +81,8 @@ class PrecisionPass {
     const bool in_parts = decision.op_class == OpClass::kFp32 && ReplaceByParts(node, source_);
     if (dtype.has_value()) {
       const bool is_asked_cast = IsCast(node) && (node.keeps_fp32 || node.follows_dtype);
-      if (!(IsCast(node) && decision.op_class == OpClass::kAsInput) && !is_asked_cast && !in_parts) {
+      const bool is_double = *dtype == Dtype::kFloat64;
+      if (!(IsCast(node) && decision.op_class == OpClass::kAsInput) && !is_asked_cast && !in_parts && !is_double) {
         CastArguments(node, decision, *dtype);
       }
       SetResultTypes(node, IsCast(source) ? followed_.FollowedBy(source).value_or(Dtype::kFloat32) : *dtype);
@@ -175,14 +177,15 @@ class PrecisionPass {
     rewriter_.Keep(std::move(cast));
   }
 
-  Dtype TypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).dtype; }
+  const graph::TensorType& FullTypeOf(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)); }
+  Dtype TypeOf(ValueId value) const { return FullTypeOf(value).dtype; }
 
   // Sets the dtype of the node's floating-point results. A node that names its dtype itself, such as a cast, keeps it,
-  // unless it is marked with follows_dtype.
+  // unless it is marked with follows_dtype. The results of a node that computes in float64 keep the types of the model.
   void SetResultTypes(Node& node, Dtype dtype) {
     const Operand* const given = node.Find("dtype");
     const Dtype* const named = given == nullptr ? nullptr : std::get_if<Dtype>(given);
-    if ((named != nullptr || IsCast(node)) && !node.follows_dtype) {
+    if (dtype == Dtype::kFloat64 || ((named != nullptr || IsCast(node)) && !node.follows_dtype)) {
       return;
     }
     for (ValueId output : node.outputs) {
@@ -212,23 +215,7 @@ class PrecisionPass {
     }
   }
 
-  bool IsNumber(ValueId value) const { return rewriter_.target().type(rewriter_.Resolve(value)).shape.empty(); }
-
-  // The floating-point inputs that determine the dtype in which the node computes. If the result of the op has the
-  // dtype of one argument (result_like), only this argument counts. Otherwise all inputs count, but 0-dim inputs only
-  // if all inputs are 0-dim, as in PyTorch.
-  std::vector<ValueId> DtypeGiversOf(const Node& node) const {
-    const graph::OpRow* const row = graph::FindOp(node.op);
-    if (const auto like = row == nullptr ? std::nullopt : node.ValueOf(row->result_like); like.has_value()) {
-      return graph::IsFloatingPoint(TypeOf(*like)) ? std::vector<ValueId>{*like} : std::vector<ValueId>();
-    }
-    std::vector<ValueId> values = node.Uses();
-    std::erase_if(values, [this](ValueId use) { return !graph::IsFloatingPoint(TypeOf(use)); });
-    if (std::any_of(values.begin(), values.end(), [this](ValueId use) { return !IsNumber(use); })) {
-      std::erase_if(values, [this](ValueId use) { return IsNumber(use); });
-    }
-    return values;
-  }
+  bool IsNumber(ValueId value) const { return FullTypeOf(value).shape.empty(); }
 
   // For a norm whose running statistics are stored below fp32: the dtype of the statistics. The norm must compute in
   // this dtype, because statistics that the norm writes cannot be cast. For any other node: nothing.
@@ -244,11 +231,15 @@ class PrecisionPass {
 
   // The dtype that a node computes in; nothing if it reads no floating-point value.
   std::optional<Dtype> DtypeFor(const Node& node, const OpDecision& decision) const {
+    const auto type_of = [this](ValueId value) -> const graph::TensorType& { return FullTypeOf(value); };
+    if (ComputesInFloat64(node, type_of)) {
+      return Dtype::kFloat64;
+    }
     if (const auto statistics = NarrowStatistics(node); statistics.has_value()) {
       return statistics;
     }
     std::optional<Dtype> first, widest;
-    for (ValueId use : DtypeGiversOf(node)) {
+    for (ValueId use : DtypeGiversOf(node, type_of)) {
       const Dtype dtype = TypeOf(use);
       if (!followed_.Yields(use)) {
         widest = widest.value_or(dtype) == dtype ? dtype : Dtype::kFloat32;
@@ -305,7 +296,8 @@ class PrecisionPass {
 
   ValueId Cast(ValueId value, Dtype dtype) {
     const graph::Value& source = rewriter_.target().value(rewriter_.Resolve(value));
-    if (!graph::IsFloatingPoint(source.type.dtype) || source.type.dtype == dtype) {
+    const Dtype before = source.type.dtype;
+    if (!graph::IsFloatingPoint(before) || before == dtype || before == Dtype::kFloat64) {
       return value;
     }
     const auto key = std::pair(value, dtype);

@@ -10,6 +10,7 @@
 #include "base/glob.h"
 #include "base/status_macros.h"
 #include "precision/capability.h"
+#include "precision/dtype_givers.h"
 #include "precision/fp8.h"
 
 namespace ampd::precision {
@@ -178,7 +179,7 @@ void FillTable(const graph::Graph& graph, ResolvedPolicy& resolved) {
   }
   for (const graph::State& buffer : graph.buffers()) {
     const Dtype dtype = graph.type(buffer.value).dtype;
-    const bool cast = resolved.formats.whole_model && graph::IsFloatingPoint(dtype);
+    const bool cast = resolved.formats.whole_model && graph::IsFloatingPoint(dtype) && dtype != Dtype::kFloat64;
     resolved.buffers.push_back({buffer.name, cast ? StoredDtype(resolved.formats, readers[buffer.value]) : dtype});
   }
 }
@@ -346,6 +347,10 @@ OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, con
   const graph::OpRow* row = graph::FindOp(node.op);
   const graph::OpRow* const whole = graph::FindOp(node.part_of);
   const graph::OpRow* const listed = whole != nullptr && ListsWhole(policy.op_list, *whole) ? whole : row;
+  const auto type_of = [&graph](graph::ValueId value) -> const graph::TensorType& { return graph.type(value); };
+  if (ComputesInFloat64(node, type_of)) {
+    return {.op_class = OpClass::kAsInput, .compute = policy.formats.compute};
+  }
   const bool is_fp32 = listed == nullptr || node.keeps_fp32 || IsFp32Form(policy.op_list, node);
   OpDecision decision{.op_class = is_fp32 ? OpClass::kFp32 : ClassIn(policy.op_list, *listed),
                       .compute = policy.formats.compute};

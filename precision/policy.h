@@ -123,7 +123,8 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const v1::PrecisionPolicy& policy, 
 // The first rule that matches a module; null if none does.
 const ModuleRule* FindModuleRule(const ResolvedPolicy& policy, const std::string& module_path);
 
-// The policy's decision for one node of the graph.
+// The policy's decision for one node of the graph. A node that computes in float64 (precision/dtype_givers.h) runs in
+// the dtype of its inputs under every policy.
 OpDecision DecideOp(const ResolvedPolicy& policy, const graph::Graph& graph, const graph::Node& node);
 
 // Writes the table as text for people. Equal policies give equal texts.

@@ -125,7 +125,7 @@ AttentionSizes OpMemory::AttentionSizesOf(const Node& node) const {
           .value = Elements(*node.ValueOf("value")),
           .scores = num_rows * columns[columns.size() - 2].At(batch_size_),
           .drops = DrawsRandomNumbers(node),
-          .is_narrow = graph_.type(query).dtype != Dtype::kFloat32};
+          .is_narrow = ItemSizeBytes(graph_.type(query).dtype) < ItemSizeBytes(Dtype::kFloat32)};
 }
 
 RecurrentSizes OpMemory::RecurrentSizesOf(const Node& node) const {
