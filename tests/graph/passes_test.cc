@@ -242,7 +242,7 @@ TEST(WithoutInPlaceOps, AWriteThatAViewShowsIsRefused) {
 // In evaluation mode or with p = 0, dropout returns its input itself, not a copy. If relu_ then writes to dropout's
 // result, that also changes dropout's input.
 TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
-  const auto read_after = [](bool train, double p) {
+  const auto read_after = [](bool train, const Operand& p) {
     Graph graph("dropped");
     const TensorType type = {Dtype::kFloat32, {Dim::Batch(), 4}};
     const ValueId x = graph.AddInput("x", type);
@@ -259,6 +259,7 @@ TEST(WithoutInPlaceOps, AWriteToWhatDropoutGaveBackIsReadInItsInput) {
   };
   EXPECT_EQ(read_after(true, 0.5), std::string("what was there"));
   EXPECT_EQ(read_after(true, 0.0), std::string("what was written"));
+  EXPECT_EQ(read_after(true, int64_t{0}), std::string("what was written"));
   EXPECT_EQ(read_after(false, 0.5), std::string("what was written"));
 }
 
