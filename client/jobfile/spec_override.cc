@@ -14,6 +14,7 @@
 #include "client/jobfile/meant_value.h"
 #include "client/jobfile/override_path.h"
 #include "client/jobfile/spec_fields.h"
+#include "client/jobfile/unknown_key.h"
 
 namespace ampd::client {
 namespace {
@@ -29,6 +30,7 @@ class Walk {
   Walk(SourceMark mark, AppliedOverrides* applied) : mark_(std::move(mark)), applied_(applied) {}
 
   // Returns the child of `node` named `name`. Creates it if it is missing, and removes the other members of its oneof.
+  // Makes `node` a mapping. If it is a value in a place where only a value may be, the reader reports the mapping.
   YamlNode* ChildOf(YamlNode* node, const std::string& name, const Descriptor* type);
   // Returns the item at `index` of the list `node`. The index right after the last item creates an item; a larger index
   // returns null.
@@ -222,6 +224,81 @@ std::string LacksItem(const YamlNode& node, const std::string& name, const std::
   return absl::SimpleAtoi(digits, &index) && index <= num_items ? "" : "; " + NoItem(name, index, num_items);
 }
 
+// The kind of value that a field or an item takes.
+enum class Shape { kMapping, kList, kOneValue };
+
+// Returns the shape of the field `name` of a message of `type`, or of its items. An unknown field has one value here,
+// because the reader reports the field itself.
+Shape ShapeOf(const Descriptor* type, const std::string& name, bool is_item) {
+  const FieldDescriptor* const field = type == nullptr ? nullptr : FindField(*type, name);
+  if (field == nullptr) {
+    return Shape::kOneValue;
+  }
+  if (field->is_repeated() && !field->is_map() && !is_item) {
+    return Shape::kList;
+  }
+  const bool has_fields = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+                          field->message_type()->full_name() != "google.protobuf.Duration";
+  return has_fields ? Shape::kMapping : Shape::kOneValue;
+}
+
+// Whether the node has no value, or a value of this kind.
+bool MayBe(const YamlNode& node, YamlNode::Kind kind) {
+  return node.kind == YamlNode::Kind::kNull || node.kind == kind;
+}
+
+// Explains that an override sets a part of `path`, at which `node` is. A value of the kind `wanted` must be there.
+std::string ExplainNoParts(const YamlNode& node, const std::string& path, const char* wanted) {
+  return absl::StrCat("sets a part of ", path, ", but ", node.mark.ToString(), " sets ", path, " to ",
+                      node.kind == YamlNode::Kind::kScalar     ? QuotedKey(node.text)
+                      : node.kind == YamlNode::Kind::kSequence ? "a list"
+                                                               : "a mapping",
+                      "; ", path, " must be ", wanted);
+}
+
+// Walks along the path `steps` from `root`, the tree of a message of `type`. Returns the node at the end of the path.
+// Returns null if the path cannot be followed, and then `refusal` says why.
+YamlNode* NodeAt(const std::vector<PathStep>& steps, const Descriptor& type, YamlNode* root, Walk* walk,
+                 PathRefusal* refusal) {
+  YamlNode* node = root;
+  const Descriptor* level = &type;
+  Shape shape = Shape::kMapping;  // The shape of `node`.
+  std::string path;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const PathStep& step = steps[i];
+    if (i + 1 < steps.size() && !step.index.has_value() && IsList(level, step.name) && IsNumber(steps[i + 1].name)) {
+      const std::string lacks = LacksItem(*node, step.name, steps[i + 1].name, level);
+      refusal->message =
+          absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]", lacks);
+      refusal->nearest = lacks.empty() ? WithIndex(steps, i + 1) : "";
+      return nullptr;
+    }
+    if (shape == Shape::kMapping && !MayBe(*node, YamlNode::Kind::kMap)) {
+      refusal->message = ExplainNoParts(*node, path, "a mapping");
+      return nullptr;
+    }
+    YamlNode* const child = walk->ChildOf(node, step.name, level);
+    absl::StrAppend(&path, path.empty() ? "" : ".", step.name);
+    if (step.index.has_value() && ShapeOf(level, step.name, /*is_item=*/false) == Shape::kList &&
+        !MayBe(*child, YamlNode::Kind::kSequence)) {
+      refusal->message = ExplainNoParts(*child, path, "a list");
+      return nullptr;
+    }
+    if (step.index.has_value() && child->kind == YamlNode::Kind::kNull) {
+      walk->FillIn(DefaultItems(level, step.name), child);
+    }
+    shape = ShapeOf(level, step.name, step.index.has_value());
+    level = TypeOfField(level, step.name);
+    node = step.index.has_value() ? walk->ItemOf(child, *step.index) : child;
+    if (node == nullptr) {
+      refusal->message = NoItem(step.name, *step.index, child->items.size());
+      return nullptr;
+    }
+    absl::StrAppend(&path, step.index.has_value() ? absl::StrCat("[", *step.index, "]") : "");
+  }
+  return node;
+}
+
 // The path of an assignment, without blanks around it.
 std::string PathIn(const std::string& assignment) {
   return std::string(absl::StripAsciiWhitespace(assignment.substr(0, assignment.find('='))));
@@ -271,31 +348,17 @@ void ApplyOverride(const std::string& assignment, const Descriptor& type, YamlNo
   if (!value.has_value()) {
     return;
   }
+  if (!MayBe(*root, YamlNode::Kind::kMap)) {
+    return;  // The reader reports a job file that is no mapping.
+  }
   Walk walk(mark, &out);
   const YamlNode before = *root;
-  YamlNode* node = root;
-  const Descriptor* level = &type;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const PathStep& step = steps[i];
-    if (i + 1 < steps.size() && !step.index.has_value() && IsList(level, step.name) && IsNumber(steps[i + 1].name)) {
-      const std::string lacks = LacksItem(*node, step.name, steps[i + 1].name, level);
-      refuse(
-          absl::StrCat("the index of an item is written in brackets: ", step.name, "[", steps[i + 1].name, "]", lacks),
-          lacks.empty() ? WithIndex(steps, i + 1) : "");
-      *root = before;  // The nodes that were created would be reported as problems of their own.
-      return;
-    }
-    node = walk.ChildOf(node, step.name, level);
-    YamlNode* const list = node;
-    if (step.index.has_value() && list->kind == YamlNode::Kind::kNull) {
-      walk.FillIn(DefaultItems(level, step.name), list);
-    }
-    level = TypeOfField(level, step.name);
-    if (step.index.has_value() && (node = walk.ItemOf(list, *step.index)) == nullptr) {
-      refuse(NoItem(step.name, *step.index, list->items.size()));
-      *root = before;
-      return;
-    }
+  PathRefusal refusal;
+  YamlNode* const node = NodeAt(steps, type, root, &walk, &refusal);
+  if (node == nullptr) {
+    *root = before;  // The nodes that were created would be reported as problems of their own.
+    refuse(std::move(refusal.message), std::move(refusal.nearest));
+    return;
   }
   if (const SourceMark* const earlier = EarlierOverride(*node); earlier != nullptr) {
     refuse(earlier->source == mark.source

@@ -43,7 +43,9 @@ std::string PlaceOfOverride(const std::string& assignment);
 // path. Setting a member of a oneof removes the other members. If the value replaces a mapping, fields that the new
 // value lacks are removed. Removed fields of the file are added to `applied.replaced`. If an earlier override has set a
 // removed member, or this value or a part of it, a problem is added to `applied.problems`. The position of the new
-// value is "--set path". An unknown field is added to the tree too; the reader of the tree reports it later.
+// value is "--set path". An unknown field is added to the tree too; the reader of the tree reports it later. If a field
+// on the path must be a mapping or a list and has another value, the value stays and a problem is added. If `root` is
+// no mapping, it stays as it is, because the reader reports it.
 // If the path leads to an item of a list that the file does not set, the other items are those of the default list.
 void ApplyOverride(const std::string& assignment, const google::protobuf::Descriptor& type, YamlNode* root,
                    const AppliedOverrides& applied);

@@ -340,6 +340,50 @@ TEST(Overrides, TwoForOneField_AreRefused) {
   EXPECT_EQ(TextOf("name: x\n", {"model.mlp.hidden[0]=5", "model.mlp.hidden[1]=6"}), "");
 }
 
+TEST(Overrides, BelowAValueOfAnotherKind_AreRefused_AndTheValueIsKept) {
+  const std::string preset = TextOf("name: x\n", {"precision=bf16", "precision.loss_scale.static.scale=8"});
+  EXPECT_THAT(preset, HasSubstr("error: --set precision.loss_scale.static.scale: sets a part of precision, but --set "
+                                "precision sets precision to 'bf16'; precision must be a mapping\n"));
+  EXPECT_THAT(preset, HasSubstr("did you mean '{preset: bf16}'?")) << "the reader reports the value too";
+  EXPECT_THAT(TextOf("name: x\n", {"train=5", "train.seed=3"}),
+              HasSubstr("--set train.seed: sets a part of train, but --set train sets train to '5'; train must be a "
+                        "mapping\n"));
+  const std::string file = TextOf("model: 5\ntrain: [a]\n", {"model.lenet.widths[0]=3", "train.steps=5"});
+  EXPECT_THAT(file, HasSubstr("sets a part of model, but job.yaml:1:8 sets model to '5'; model must be a mapping\n"));
+  EXPECT_THAT(file, HasSubstr("job.yaml:1:8: model must be a mapping of fields, not '5'\n"));
+  EXPECT_THAT(file, HasSubstr("sets a part of train, but job.yaml:2:8 sets train to a list; train must be a "
+                              "mapping\n"));
+  EXPECT_THAT(file, HasSubstr("job.yaml:2:8: train must be a mapping of fields, not a list\n"));
+}
+
+TEST(Overrides, OfAFileThatIsAList_LeaveTheListToTheReader) {
+  EXPECT_THAT(TextOf("- a\n- b\n", {"train.steps=5"}),
+              HasSubstr("job.yaml:1:1: the job file must be a mapping of fields, not a list\n"));
+  EXPECT_THAT(TextOf("fashion\n", {"train.steps=5"}),
+              HasSubstr("job.yaml:1:1: the job file must be a mapping of fields, not 'fashion'\n"));
+}
+
+TEST(Overrides, BelowALabelOrAListOfAnotherKind_AreRefused) {
+  EXPECT_THAT(TextOf("labels: [a]\n", {"labels.team=nlp"}),
+              HasSubstr("sets a part of labels, but job.yaml:1:9 sets labels to a list; labels must be a mapping\n"));
+  EXPECT_THAT(TextOf("model: {mlp: {hidden: 8}}\n", {"model.mlp.hidden[0]=3"}),
+              HasSubstr("sets a part of model.mlp.hidden, but job.yaml:1:23 sets model.mlp.hidden to '8'; "
+                        "model.mlp.hidden must be a list\n"));
+  EXPECT_THAT(TextOf("precision: {module_rules: [head]}\n", {"precision.module_rules[0].match=head.*"}),
+              HasSubstr("sets a part of precision.module_rules[0], but job.yaml:1:28 sets precision.module_rules[0] to "
+                        "'head'; precision.module_rules[0] must be a mapping\n"));
+  EXPECT_EQ(TextOf("train:\nlabels: ~\n", {"train.seed=3", "labels.team=nlp"}), "") << "an empty field has no value";
+}
+
+TEST(Overrides, BelowAFieldWithOneValue_AreReportedByTheReader) {
+  EXPECT_THAT(TextOf("deadline: 1h\n", {"deadline.seconds=5"}), HasSubstr("deadline.seconds: "));
+  EXPECT_THAT(TextOf("deadline: 1h\n", {"deadline.seconds=5"}), HasSubstr("not a mapping\n"));
+  EXPECT_THAT(TextOf("train: {seed: 5}\n", {"train.seed.first=5"}),
+              HasSubstr("must be a whole number of at least 0, not a mapping\n"));
+  EXPECT_THAT(TextOf("model: {mlp: {hidden: [8]}}\n", {"model.mlp.hidden[0].size=5"}), HasSubstr("not a mapping\n"));
+  EXPECT_THAT(TextOf("modle: 5\n", {"modle.mlp.hidden=[5]"}), HasSubstr("'modle' is not a field of a job file"));
+}
+
 TEST(Overrides, AMappingThatDropsFields_IsRecorded) {
   const JobFile file = ReadJobFile("train:\n  epochs: 2\n  seed: 7\n", "job.yaml", {"train={epochs: 5}"});
   ASSERT_EQ(file.replaced.size(), 1);
