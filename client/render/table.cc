@@ -97,9 +97,12 @@ std::vector<std::string> CellLines(const std::string& cell, int width) {
   std::vector<std::string> lines = {""};
   for (size_t at = 0; at < cell.size();) {
     const size_t begin = std::min(cell.find_first_not_of(' ', at), cell.size());
+    if (begin == cell.size()) {
+      break;
+    }
     const size_t end = std::min(cell.find(' ', begin), cell.size());
     const std::string word = ClipTo(std::string_view(cell).substr(begin, end - begin), width);
-    const std::string spaces = cell.substr(at, begin - at);
+    const std::string spaces(std::min(begin - at, static_cast<size_t>(width - DisplayWidth(word))), ' ');
     if (!lines.back().empty() && DisplayWidth(lines.back() + spaces + word) > width) {
       lines.push_back(word);
     } else {

@@ -79,6 +79,16 @@ TEST_F(AmpctlWidth, EverythingThatIsPrintedOnceFits) {
   }
 }
 
+TEST_F(AmpctlWidth, AFileNameThatBeginsWithBlanksFits) {
+  fake_.artifacts.Add("more", std::string(20, ' ') + "a b");
+  for (const int columns : {40, 60, kColumns}) {
+    EXPECT_EQ(RunOnTerminal("artifact list", columns).exit_code, 0);
+    for (const std::string& line : Lines("artifact list", columns)) {
+      EXPECT_LE(DisplayWidth(line), columns) << line;
+    }
+  }
+}
+
 TEST_F(AmpctlWidth, DataAndFilesAreNotBroken) {
   const std::string json = RunOnTerminal("job show -o jsonl " + id_, kColumns).out;
   EXPECT_EQ(json, absl::StrReplaceAll(Run("job show -o jsonl " + id_).out, {{"\n", "\r\n"}}));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -389,6 +390,44 @@ TEST(Table, ThatIsTooWideForALine_ContinuesBelow_UnlessNothingIsThere) {
       "j-a  FAILED\n"
       "    DATA_ERROR\n"
       "j-b  RUNNING\n");
+}
+
+TEST(Table, ACellThatBeginsWithManyBlanks_FitsItsColumn) {
+  const std::string tensor = std::string(70, ' ') + "aaaa bbbb";
+  EXPECT_EQ(RenderTable({"TENSOR", "FORMAT"}, {{tensor, "F32"}}, true, 40),
+            absl::StrCat("TENSOR                            FORMAT\n", std::string(28, ' '), "aaaa  F32\nbbbb\n"));
+  EXPECT_EQ(RenderTable({"NAME", "BYTES"}, {{"a b" + std::string(20, ' '), "1"}}, true, 20),
+            "NAME           BYTES\na b            1\n")
+      << "blanks at the end of a cell add no line";
+}
+
+TEST(Table, OfAnyCells_FitsTheTerminal) {
+  constexpr int kEveryColumnFits = 40;
+  constexpr unsigned kSeed = 7;
+  std::mt19937 random(kSeed);
+  const auto cell = [&random] {
+    const std::vector<std::string> parts = {" ",  "  ", std::string(20, ' '), "a", "long-word-without-blanks-in-it",
+                                            "of", "ö",  std::string(70, ' '), ""};
+    std::string text;
+    for (size_t i = random() % 6; i > 0; --i) {
+      text += parts[random() % parts.size()];
+    }
+    return random() % 8 == 0 ? Palette(true).Red(text) : text;
+  };
+  for (int width = 1; width <= 200; ++width) {
+    for (int n = 0; n < 20; ++n) {
+      std::vector<std::vector<std::string>> rows(1 + random() % 4);
+      for (std::vector<std::string>& row : rows) {
+        row = {cell(), cell(), cell()};
+      }
+      const std::string text = RenderTable({"NAME", "STATE", "WHAT IT IS"}, rows, n % 2 == 0, width);
+      for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+        EXPECT_LE(DisplayWidth({line.data(), line.size()}), std::max(width, kEveryColumnFits))
+            << "seed " << kSeed << ", table " << n << " of width " << width << ":\n"
+            << text;
+      }
+    }
+  }
 }
 
 TEST(Wrap, BreaksLinesBetweenWords_AndIndentsTheirContinuation) {
