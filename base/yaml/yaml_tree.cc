@@ -44,6 +44,19 @@ int CountNodes(const YamlNode& node) {
   return count;
 }
 
+// Returns the position of the value itself if an anchor (&name), a tag (!!str) or both stand at `begin`, in front of
+// it. Otherwise returns `begin`. Line ends and comments may stand between them and the value.
+size_t BehindAnchorAndTag(std::string_view text, size_t begin) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  bool is_behind = false;
+  while (begin < text.size() && (text[begin] == '&' || text[begin] == '!' || (is_behind && text[begin] == '#'))) {
+    const size_t end = text[begin] == '#' ? text.find('\n', begin) : text.find_first_of(kBlanks, begin);
+    begin = std::min(text.find_first_not_of(kBlanks, std::min(end, text.size())), text.size());
+    is_behind = true;
+  }
+  return begin;
+}
+
 // Returns whether the scalar that begins at `begin` has an opening quote and no closing one. yaml-cpp then reads the
 // rest of the file as a part of the scalar.
 bool IsUnclosed(std::string_view text, size_t begin) {
@@ -97,8 +110,8 @@ class TreeBuilder final : public YAML::EventHandler {
     // yaml-cpp gives a plain scalar the tag "?" and a quoted one the tag "!".
     const bool quoted = tag == "!";
     CheckTag(mark, tag);
-    if (IsUnclosed(text_, mark.pos)) {
-      Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[mark.pos]), " is not closed"));
+    if (const size_t begin = BehindAnchorAndTag(text_, mark.pos); IsUnclosed(text_, begin)) {
+      Abandon(mark, absl::StrCat("not YAML: the quote ", std::string(1, text_[begin]), " is not closed"));
     }
     const bool null = !quoted && (value == "~" || value == "null" || value.empty());
     YamlNode node = Node(null ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar, mark);

@@ -72,6 +72,28 @@ TEST(YamlTree, AScript_IsNamedAsSuch) {
   EXPECT_THAT(ProblemOf("#!/bin/bash\nx: (a: b\n  c: d\n", kLists), HasSubstr("the file is a script ('#!/bin/bash')"));
 }
 
+TEST(YamlTree, AnUnclosedQuoteBehindAnAnchorOrATag_IsReported) {
+  EXPECT_EQ(ProblemOf("labels:\n  note: &n \"unclosed\nbogus: 3\nprecision: {preset: nonsense}\n", kLists),
+            "f:2:9: not YAML: the quote \" is not closed");
+  for (const char* properties : {"&n ", "!!str ", "! ", "&n !!str ", "!!str  &n ", "&n\n    ", "&n\r\n    ",
+                                 "&n # c\n    ", "!!str # \"\n    # c\n    ", "!<tag:yaml.org,2002:str> "}) {
+    for (const char quote : {'"', '\''}) {
+      const std::string open = absl::StrCat("a:\n  b: ", properties, std::string(1, quote), "x");
+      const std::string closed = absl::StrCat(open, std::string(1, quote), "\n");
+      EXPECT_EQ(ProblemOf(open + "\nbogus: 3\n", kLists),
+                absl::StrCat("f:2:6: not YAML: the quote ", std::string(1, quote), " is not closed"));
+      EXPECT_EQ(ProblemOf(closed + "c: it's\n", kLists), "") << closed;
+      EXPECT_EQ(
+          ProblemOf(absl::StrCat("[", properties, std::string(1, quote), "x", std::string(1, quote), "]\n"), kLists),
+          "");
+    }
+  }
+  for (const char* text : {"a: &n\nb: it's\n", "a: &n it's\n", "a: !!str it's\n", "a: &n |\n  \"x\nb: 1\n",
+                           "a: &n [\"x\"]\n", "&k \"a\": 1\n", "a: &n \"b\"\nc: *n\n"}) {
+    EXPECT_EQ(ProblemOf(text, kLists), "") << text;
+  }
+}
+
 TEST(YamlTree, AMisplacedColon_IsExplainedByItsLine) {
   EXPECT_THAT(ProblemOf("a: b: 1\n", kLists), HasSubstr("two fields stand in one line; write a: {b: 1}, or "));
   EXPECT_THAT(ProblemOf("a:\n  b: 1\n\n   c: 2\n", kLists),
