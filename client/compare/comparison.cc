@@ -121,6 +121,18 @@ void SetNoiseWithinRuns(const PolicyRuns& policy, const PolicyRuns& baseline, Po
   SetNoise(&difference->step_time, policy.MeanOf(&RunFacts::pace_noise), baseline.MeanOf(&RunFacts::pace_noise));
 }
 
+// Makes the noise of the accuracy at least the sampling error of the mean over the pairs. An accuracy is a whole number
+// of samples, so the differences of a few pairs are often equal by chance. The t interval over them then has no width.
+void WidenBySamplingError(const PolicyRuns& policy, const PolicyRuns& baseline, PolicyDifference* difference) {
+  std::optional<Difference>& accuracy = difference->eval_accuracy;
+  const std::optional<double> error = SamplingError(policy);
+  const std::optional<double> other_error = SamplingError(baseline);
+  if (accuracy.has_value() && accuracy->half_width.has_value() && error.has_value() && other_error.has_value()) {
+    const double least = HalfWidth(*error, *other_error) / std::sqrt(difference->num_pairs);
+    accuracy->half_width = std::max(*accuracy->half_width, least);
+  }
+}
+
 // Returns the spec without the fields in which the runs of one policy may differ.
 v1::JobSpec ComparedPart(const v1::JobSpec& spec) {
   v1::JobSpec part = spec;
@@ -218,6 +230,8 @@ PolicyDifference DifferenceBetween(const PolicyRuns& policy, const PolicyRuns& b
   }
   if (difference.num_pairs < 2) {
     SetNoiseWithinRuns(policy, baseline, &difference);
+  } else {
+    WidenBySamplingError(policy, baseline, &difference);
   }
   const double least_loss = kLeastShareOfFall * MeanIn(baseline.Counted(), Fall).value_or(0);
   if (difference.train_loss.has_value() && difference.train_loss->half_width.has_value()) {

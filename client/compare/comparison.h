@@ -49,8 +49,9 @@ struct PolicyDifference {
 };
 
 // Compares the policy with the baseline. If both ran with the same two or more seeds, the intervals are t intervals
-// over these pairs of runs. Otherwise the intervals come from the noise within one run. Half the width of an interval
-// is then:
+// over these pairs of runs; that of the accuracy is at least as wide as the sampling error of the mean over the pairs,
+// which is the value of the table below divided by the square root of num_pairs. Otherwise the intervals come from the
+// noise within one run. Half the width of an interval is then:
 //
 //   training loss   2 sqrt(2) times the noise of the baseline's smoothed loss in its tail. The baseline's noise stands
 //                   for that of both runs, so that strong noise in the policy's loss does not hide a difference.

@@ -154,8 +154,14 @@ std::string BasisText(const std::vector<PolicyRuns>& policies, const Verdict& ve
     return "";
   }
   if (num_pairs > 1) {
+    const bool has_accuracy =
+        std::any_of(verdict.policies.begin(), verdict.policies.end(),
+                    [](const PolicyVerdict& policy) { return policy.difference.eval_accuracy.has_value(); });
     return absl::StrCat("Noise is half the width of the 95% t interval over ", num_pairs,
-                        " seeds; runs with the same seed are paired.");
+                        " seeds; runs with the same seed are paired.",
+                        has_accuracy ? " For the accuracy, it is at least the sampling error, which follows from the "
+                                       "number of evaluation samples."
+                                     : "");
   }
   const bool has_loss = std::any_of(verdict.policies.begin(), verdict.policies.end(), [](const PolicyVerdict& policy) {
     return policy.difference.train_loss.has_value();

@@ -96,6 +96,20 @@ TEST(DifferenceBetween, WithoutRepeats_TheNoiseIsThatOfTheBaselinesTail) {
   EXPECT_EQ(difference.eval_loss->half_width, std::nullopt);
 }
 
+TEST(DifferenceBetween, TheNoiseOfAnAccuracy_IsAtLeastItsSamplingError) {
+  const auto half_width = [](double first, double second) {
+    const auto policies = PoliciesOf({{.precision = "fp32", .seed = 1, .accuracy = 0.90, .num_eval_samples = 100},
+                                      {.precision = "fp32", .seed = 2, .accuracy = 0.90, .num_eval_samples = 100},
+                                      {.precision = "bf16", .seed = 1, .accuracy = first, .num_eval_samples = 100},
+                                      {.precision = "bf16", .seed = 2, .accuracy = second, .num_eval_samples = 100}});
+    return DifferenceBetween(policies[1], policies[0]).eval_accuracy->half_width.value();
+  };
+  // The standard errors of the accuracies 0.9 and 0.89, which were measured with 100 samples each.
+  const double errors = std::hypot(std::sqrt(0.9 * 0.1 / 100), std::sqrt(0.89 * 0.11 / 100));
+  EXPECT_NEAR(half_width(0.89, 0.89), 2 * errors / std::sqrt(2.0), 1e-6) << "both pairs differ by the same sample";
+  EXPECT_GT(half_width(0.84, 0.94), 0.5) << "the t interval over the pairs is wider";
+}
+
 TEST(DifferenceBetween, LossesThatAreBothNearZero_AreEqual) {
   const auto policies = PoliciesOf({{.precision = "fp32", .loss = 1e-6, .noise = 1e-7},
                                     {.precision = "bf16", .loss = 5e-5, .noise = 1e-7},

@@ -24,6 +24,7 @@ struct PlantedJob {
   double step_seconds = 0.01;
   int64_t memory_bytes = int64_t{100} << 20;
   std::optional<double> accuracy = 0.9;
+  int64_t num_eval_samples = 10'000;
   bool emulated = false;
   std::string device_name = "AMD EPYC 9R14";
   int num_threads = 2;
@@ -94,7 +95,7 @@ inline RunRecord RecordOf(const PlantedJob& planted) {
       eval->set_step(step);
       eval->set_loss(LossAt(planted, step) * 1.1);
       eval->set_accuracy(*planted.accuracy);
-      eval->set_num_samples(10'000);
+      eval->set_num_samples(planted.num_eval_samples);
       eval->set_time_unix_micros(1'700'000'000'000'000 + static_cast<int64_t>(step * planted.step_seconds * 1e6));
     }
   }

@@ -192,6 +192,23 @@ TEST(Judge, WithRepeats_TheIntervalsAreOverTheSeeds) {
   EXPECT_EQ(VerdictOn(once).policies[1].standing, Standing::kEqual);
 }
 
+TEST(Judge, WithRepeats_OneEvaluationSample_DoesNotDecide) {
+  const auto standing = [](double accuracy, int64_t num_samples) {
+    std::vector<PlantedJob> jobs;
+    for (const uint64_t seed : {1, 2}) {
+      jobs.push_back({.precision = "fp32", .seed = seed, .accuracy = 0.9, .num_eval_samples = num_samples});
+      jobs.push_back({.precision = "bf16", .seed = seed, .accuracy = accuracy, .num_eval_samples = num_samples});
+    }
+    const Verdict verdict = VerdictOn(PoliciesOf(jobs));
+    EXPECT_THAT(verdict.basis, HasSubstr("For the accuracy, it is at least the sampling error"));
+    return verdict.policies[1].standing;
+  };
+  EXPECT_EQ(standing(0.89, 100), Standing::kEqual);
+  EXPECT_EQ(standing(0.91, 100), Standing::kEqual);
+  EXPECT_EQ(standing(0.7, 100), Standing::kLessAccurate) << "20 samples are more than chance";
+  EXPECT_EQ(standing(0.88, 10'000), Standing::kLessAccurate);
+}
+
 TEST(Judge, AFailedBaseline_IsReplacedByTheFirstPolicyThatSucceeded) {
   auto jobs = Fp32And({.precision = "bf16"});
   jobs[0].state = v1::Job::FAILED;
