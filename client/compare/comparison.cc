@@ -159,9 +159,15 @@ std::string BytesOf(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// Returns the policy that the job's label names; "" if the job has no such label.
+std::string LabelOf(const v1::JobSpec& spec) {
+  const auto label = spec.labels().find(kPolicyLabel);
+  return label == spec.labels().end() ? "" : label->second;
+}
+
 std::string NameOf(const RunFacts& run, const v1::JobSpec& spec) {
-  if (const auto label = spec.labels().find(kPolicyLabel); label != spec.labels().end()) {
-    return label->second;
+  if (const std::string label = LabelOf(spec); !label.empty()) {
+    return label;
   }
   const std::string& preset = spec.precision().preset();
   return !run.precision.empty() ? run.precision : preset.empty() ? "fp32" : preset;
@@ -248,9 +254,30 @@ std::vector<PolicyRuns> GroupByPolicy(const std::vector<RunFacts>& runs, const s
     if (is_new) {
       policies.push_back({.name = Unused(NameOf(runs[i], specs[i]), specs[i].name(), policies)});
     }
-    policies[place->second].runs.push_back(runs[i]);
+    PolicyRuns& policy = policies[place->second];
+    policy.runs.push_back(runs[i]);
+    if (const std::string label = LabelOf(specs[i]);
+        !label.empty() && std::find(policy.labels.begin(), policy.labels.end(), label) == policy.labels.end()) {
+      policy.labels.push_back(label);
+    }
   }
   return policies;
+}
+
+bool HaveOnePolicy(const v1::JobSpec& one, const v1::JobSpec& other) {
+  return BytesOf(ComparedPart(one)) == BytesOf(ComparedPart(other));
+}
+
+std::optional<size_t> PlaceOfPolicy(const std::vector<PolicyRuns>& policies, const std::string& name) {
+  auto found =
+      std::find_if(policies.begin(), policies.end(), [&name](const PolicyRuns& policy) { return policy.name == name; });
+  if (found == policies.end()) {
+    found = std::find_if(policies.begin(), policies.end(), [&name](const PolicyRuns& policy) {
+      return std::find(policy.labels.begin(), policy.labels.end(), name) != policy.labels.end();
+    });
+  }
+  return found == policies.end() ? std::nullopt
+                                 : std::optional(static_cast<size_t>(std::distance(policies.begin(), found)));
 }
 
 std::vector<std::string> PartsThatDiffer(const std::vector<v1::JobSpec>& specs) {

@@ -22,7 +22,8 @@ struct Rates {
 // One policy and its runs. The runs differ only in their seeds.
 struct PolicyRuns {
   std::string name;
-  std::vector<RunFacts> runs;            // At least one.
+  std::vector<std::string> labels = {};  // The policies that the labels kPolicyLabel of its jobs name.
+  std::vector<RunFacts> runs = {};       // At least one.
   std::optional<int64_t> largest_batch;  // The server's estimate; unset: not known.
 
   // Returns the mean of a value over the runs that succeeded or, if none did, over all runs. Unset if one of these runs
@@ -68,6 +69,13 @@ PolicyDifference DifferenceBetween(const PolicyRuns& policy, const PolicyRuns& b
 // the like. The name of a policy is the job's label kPolicyLabel or, without the label, the preset; names are made
 // unique.
 std::vector<PolicyRuns> GroupByPolicy(const std::vector<RunFacts>& runs, const std::vector<v1::JobSpec>& specs);
+
+// Whether GroupByPolicy takes jobs with these specs for runs of one policy.
+bool HaveOnePolicy(const v1::JobSpec& one, const v1::JobSpec& other);
+
+// Returns the place of the policy with this name or, if there is none, of the first with a job whose label has it. A
+// policy has several labels if the precision of the job file equals a preset.
+std::optional<size_t> PlaceOfPolicy(const std::vector<PolicyRuns>& policies, const std::string& name);
 
 // Returns the names of the parts of the specs, such as "data" or "optimizer", that differ although a comparison of
 // policies needs them equal. Ignores the precision, the seed, the name and the like.

@@ -20,15 +20,8 @@ bool IsUsable(const PolicyRuns& policy) {
   });
 }
 
-std::optional<size_t> IndexOf(const std::vector<PolicyRuns>& policies, const std::string& name) {
-  const auto found =
-      std::find_if(policies.begin(), policies.end(), [&name](const PolicyRuns& policy) { return policy.name == name; });
-  return found == policies.end() ? std::nullopt
-                                 : std::optional(static_cast<size_t>(std::distance(policies.begin(), found)));
-}
-
 std::optional<size_t> BaselineOf(const std::vector<PolicyRuns>& policies, const std::string& wanted) {
-  const std::optional<size_t> named = IndexOf(policies, wanted.empty() ? "fp32" : wanted);
+  const std::optional<size_t> named = PlaceOfPolicy(policies, wanted.empty() ? "fp32" : wanted);
   if (named.has_value() && IsUsable(policies[*named])) {
     return named;
   }
@@ -240,7 +233,7 @@ void WarnOfShortRuns(const std::vector<PolicyRuns>& policies, Verdict* verdict) 
 void AddWarnings(const std::vector<PolicyRuns>& policies, const std::string& wanted,
                  const std::vector<std::string>& parts_that_differ, Verdict* verdict) {
   const std::string name = wanted.empty() ? "fp32" : wanted;
-  const std::optional<size_t> named = IndexOf(policies, name);
+  const std::optional<size_t> named = PlaceOfPolicy(policies, name);
   if (named.has_value() && named != verdict->baseline) {
     verdict->warnings.push_back(absl::StrCat(
         name, " did not succeed",

@@ -89,7 +89,7 @@ absl::Status CheckBaseline(const std::string& baseline, const std::vector<Policy
   for (const PolicyRuns& policy : policies) {
     names.push_back(policy.name);
   }
-  return baseline.empty() || std::find(names.begin(), names.end(), baseline) != names.end()
+  return baseline.empty() || PlaceOfPolicy(policies, baseline).has_value()
              ? absl::OkStatus()
              : absl::InvalidArgumentError(absl::StrCat("--baseline: no policy is named '", baseline,
                                                        "'; the policies are ", absl::StrJoin(names, ", "),

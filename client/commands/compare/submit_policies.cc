@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/compare/comparison.h"
 #include "client/compare/place.h"
 #include "client/compare/run_facts.h"
 #include "client/render/format.h"
@@ -73,9 +74,27 @@ std::vector<Planned> Plan(const v1::JobSpec& spec, const std::vector<std::string
   return plan;
 }
 
-// Asks the server to validate the first job of each policy. Returns the exit code if the server rejects one.
+// Refuses to compare the job file's own precision with an equal preset: both would be runs of one policy. `specs` are
+// the specs under the policies, as the server completed them.
+absl::Status CheckFileIsNoPreset(const std::vector<v1::JobSpec>& specs, const std::vector<std::string>& policies,
+                                 const std::string& source) {
+  for (size_t i = 0; i < policies.size(); ++i) {
+    for (size_t k = 0; k < policies.size(); ++k) {
+      if (policies[i] == kFilePolicy && k != i && HaveOnePolicy(specs[i], specs[k])) {
+        return absl::InvalidArgumentError(absl::StrCat("--policies: 'file' and '", policies[k],
+                                                       "' are one policy, because the precision of ", Printable(source),
+                                                       " is that of ", policies[k], "; leave out 'file'"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Asks the server to validate the first job of each policy. Returns the exit code if the server rejects one, or if two
+// of the policies are the same.
 std::optional<int> CheckAll(Session* session, JobClient* client, const std::vector<Planned>& plan,
                             const PolicyJob& job) {
+  std::vector<v1::JobSpec> specs;
   for (size_t i = 0; i < job.policies.size(); ++i) {
     v1::CreateJobRequest request;
     *request.mutable_spec() = plan[i].spec;
@@ -91,8 +110,10 @@ std::optional<int> CheckAll(Session* session, JobClient* client, const std::vect
       return FailRefused(session, checked.status(), job.submitted);
     }
     WarnIfNothingFits(session, client, checked->spec(), plan[i].policy);
+    specs.push_back(checked->spec());
   }
-  return std::nullopt;
+  const absl::Status differ = CheckFileIsNoPreset(specs, job.policies, job.submitted.source);
+  return differ.ok() ? std::nullopt : std::optional(session->Fail(differ));
 }
 
 OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const std::vector<Planned>& plan,

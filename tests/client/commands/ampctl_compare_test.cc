@@ -129,6 +129,34 @@ TEST_F(AmpctlCompare, ThePolicyFile_IsTheJobFilesOwnPrecision) {
   EXPECT_THAT(kept.err, Not(HasSubstr("replaces the whole precision")));
 }
 
+TEST_F(AmpctlCompare, AFileWhosePrecisionIsAListedPreset_IsRefusedBeforeAnyJob) {
+  Write("job.yaml", std::string(kJob) + "precision: {preset: bf16}\n");
+  fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
+  const Result result = Run("compare -f job.yaml --policies file,bf16,fp32 --baseline bf16");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("error: --policies: 'file' and 'bf16' are one policy, because the precision of "
+                                    "job.yaml is that of bf16; leave out 'file'\n"));
+  EXPECT_EQ(fake_.jobs.size(), 0);
+  EXPECT_EQ(Run("compare -f job.yaml --policies file,fp32").exit_code, 0);
+}
+
+TEST_F(AmpctlCompare, ABaselineMatchesTheLabelsOfEachRunOfAPolicy) {
+  PutFinished("c-12345678");
+  v1::Job first = JobOf({.precision = "bf16", .step_seconds = 0.01});
+  first.set_id("j-file0");
+  (*first.mutable_spec()->mutable_labels())["compare"] = "c-12345678";
+  (*first.mutable_spec()->mutable_labels())["compare-policy"] = "file";
+  fake_.jobs.Put(first);
+  v1::Job second = JobOf({.precision = "bf16", .step_seconds = 0.01});
+  (*second.mutable_spec()->mutable_labels())["compare"] = "c-12345678";
+  (*second.mutable_spec()->mutable_labels())["compare-policy"] = "bf16";
+  second.set_submit_order(3);
+  fake_.jobs.Put(second);
+  const Result result = Run("compare --label c-12345678 --baseline bf16");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("file"));
+}
+
 TEST_F(AmpctlCompare, ALabel_WaitsForItsJobsAndGivesTheVerdict) {
   PutFinished("c-12345678", v1::Job::RUNNING);
   fake_.jobs.Add("other", v1::Job::RUNNING);

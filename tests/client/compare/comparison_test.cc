@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "tests/client/compare/planted_runs.h"
 
@@ -48,6 +50,27 @@ TEST(GroupByPolicy, TheLabelNamesThePolicy) {
   RunRecord record = RecordOf({.precision = "bf16"});
   (*record.job.mutable_spec()->mutable_labels())[kPolicyLabel] = "file";
   EXPECT_THAT(NamesOf(GroupByPolicy({FactsOf(record)}, {record.job.spec()})), ElementsAre("file"));
+}
+
+TEST(GroupByPolicy, APolicyWithSeveralLabels_IsFoundByEachOfThem) {
+  std::vector<RunFacts> runs;
+  std::vector<v1::JobSpec> specs;
+  for (const auto& [precision, label] : {std::pair("bf16", "file"), std::pair("bf16", "bf16"), std::pair("fp32", "")}) {
+    RunRecord record = RecordOf({.precision = precision});
+    if (*label != '\0') {
+      (*record.job.mutable_spec()->mutable_labels())[kPolicyLabel] = label;
+    }
+    runs.push_back(FactsOf(record));
+    specs.push_back(record.job.spec());
+  }
+  EXPECT_TRUE(HaveOnePolicy(specs[0], specs[1]));
+  EXPECT_FALSE(HaveOnePolicy(specs[0], specs[2]));
+  const std::vector<PolicyRuns> policies = GroupByPolicy(runs, specs);
+  EXPECT_THAT(NamesOf(policies), ElementsAre("file", "fp32"));
+  EXPECT_EQ(PlaceOfPolicy(policies, "file"), 0);
+  EXPECT_EQ(PlaceOfPolicy(policies, "bf16"), 0);
+  EXPECT_EQ(PlaceOfPolicy(policies, "fp32"), 1);
+  EXPECT_EQ(PlaceOfPolicy(policies, "fp16"), std::nullopt);
 }
 
 TEST(PartsThatDiffer, NamesOnlyWhatMakesJobsIncomparable) {

@@ -240,6 +240,17 @@ TEST(Judge, ABaselineThatTheUserNames_IsTaken) {
   EXPECT_EQ(Taken(policies, verdict), "tf32");
 }
 
+TEST(Judge, ABaselineThatOnlyALabelNames_IsTheBaseline) {
+  auto policies =
+      PoliciesOf({{.precision = "fp32", .step_seconds = 0.02}, {.precision = "bf16", .step_seconds = 0.01}});
+  policies[0].name = "fp32 (first)";
+  policies[1].name = "file";
+  policies[1].labels = {"file", "bf16"};
+  EXPECT_EQ(VerdictOn(policies, "bf16").baseline, 1);
+  policies[1].labels = {"file", "fp32"};
+  EXPECT_EQ(VerdictOn(policies).baseline, 1) << "the default baseline is fp32";
+}
+
 TEST(Judge, APolicyThatRaisedItsPrecision_IsNotTaken) {
   auto policies = PoliciesOf(Fp32And({.precision = "fp16", .step_seconds = 0.01}));
   policies[1].runs[0].num_precision_raises = 1;
