@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/formats/checkpoint_manifest.h"
 #include "base/io/file.h"
+#include "base/io/pending_file.h"
 #include "base/status_macros.h"
 #include "client/api/job_client_stubs.h"
 #include "client/api/receive_pieces.h"
@@ -64,9 +66,39 @@ absl::StatusOr<std::string> DownloadManifest(const Source& source, const Transfe
   return text;
 }
 
-// Returns ALREADY_EXISTS if the folder has files that are not in this checkpoint, or the manifest of another
+// What the folder has already.
+struct Folder {
+  bool has_manifest = false;  // whether it has this checkpoint's manifest, so that all its files are of this checkpoint
+  std::set<std::string> files;  // complete files of this checkpoint with the right digest; empty if there is a manifest
+};
+
+// Looks for the files of a folder without a manifest that are complete, as an interrupted download leaves them. They
+// have the names of the checkpoint's files. ALREADY_EXISTS if one has another digest: it is a file of the user, or one
+// of another checkpoint.
+absl::Status FindCompleteFiles(const std::string& folder, const CheckpointManifest& manifest,
+                               const Cancellation& cancellation, std::set<std::string>* files) {
+  for (const auto& [name, file] : manifest.files) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    const auto digest = DigestOf(path, cancellation);
+    if (absl::IsCancelled(digest.status())) {
+      return digest.status();
+    }
+    if (digest.ok() && *digest == file.sha256) {
+      files->insert(name);
+    } else if (digest.ok()) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(path, " exists and is not the file of this checkpoint; name another folder, or move it away"));
+    } else if (!absl::IsNotFound(digest.status())) {
+      return WithPrefix(path, digest.status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Examines the folder. ALREADY_EXISTS if it has files that are not of this checkpoint, or the manifest of another
 // checkpoint.
-absl::Status CheckFolder(const std::string& folder, const CheckpointManifest& manifest, const std::string& text) {
+absl::StatusOr<Folder> Examine(const std::string& folder, const CheckpointManifest& manifest, const std::string& text,
+                               const Cancellation& cancellation) {
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -78,14 +110,22 @@ absl::Status CheckFolder(const std::string& folder, const CheckpointManifest& ma
     }
   }
   const auto present = ReadFile(absl::StrCat(folder, "/", kManifestFile), kMaxManifestBytes);
-  return absl::IsNotFound(present.status()) || (present.ok() && *present == text)
-             ? absl::OkStatus()
-             : absl::AlreadyExistsError(absl::StrCat(folder, " holds another checkpoint; name another folder"));
+  Folder found = {.has_manifest = present.ok() && *present == text, .files = {}};
+  if (!absl::IsNotFound(present.status()) && !found.has_manifest) {
+    return absl::AlreadyExistsError(absl::StrCat(folder, " holds another checkpoint; name another folder"));
+  }
+  if (!found.has_manifest) {
+    AMPD_RETURN_IF_ERROR(FindCompleteFiles(folder, manifest, cancellation, &found.files));
+  }
+  return found;
 }
 
-// Downloads one file. Does nothing if the folder already has the file with the right digest.
-absl::Status DownloadOne(const RemoteFile& remote, const std::string& path, const TransferOptions& options) {
-  const auto present = DigestOf(path, *options.cancellation);
+// Downloads one file. If `replace` is true, replaces a file with another digest, and does nothing if the file has the
+// right one. If `replace` is false, the file did not exist before; ALREADY_EXISTS if it does now.
+absl::Status DownloadOne(const RemoteFile& remote, const std::string& path, bool replace,
+                         const TransferOptions& options) {
+  const auto present =
+      replace ? DigestOf(path, *options.cancellation) : absl::StatusOr<std::string>(absl::NotFoundError(""));
   if (absl::IsCancelled(present.status()) || (present.ok() && *present == remote.sha256)) {
     return present.status();
   }
@@ -93,6 +133,9 @@ absl::Status DownloadOne(const RemoteFile& remote, const std::string& path, cons
   const absl::Status filled = FillFile(remote, partial, options);
   if (!filled.ok()) {
     return ReasonOf(filled).empty() && !absl::IsCancelled(filled) ? WithPrefix(path, filled) : filled;
+  }
+  if (!replace) {
+    return WithPrefix(path, RenameToFreeName(partial, path));
   }
   return rename(partial.c_str(), path.c_str()) == 0 ? absl::OkStatus()
                                                     : WithPrefix(path, ErrnoError(errno, "cannot be renamed"));
@@ -115,7 +158,7 @@ absl::StatusOr<DownloadedCheckpoint> DownloadCheckpoint(JobClient* client, const
   if (error) {
     return WithPrefix(folder, ErrnoError(error.value(), "cannot be created"));
   }
-  AMPD_RETURN_IF_ERROR(CheckFolder(folder, *manifest, text));
+  AMPD_ASSIGN_OR_RETURN(const Folder present, Examine(folder, *manifest, text, *options.cancellation));
   int64_t num_bytes = 0;
   std::map<std::string, CheckpointManifest::File> wanted;
   for (const auto& [name, file] : manifest->files) {
@@ -129,8 +172,10 @@ absl::StatusOr<DownloadedCheckpoint> DownloadCheckpoint(JobClient* client, const
   TransferOptions of_file = options;
   of_file.progress = [&](int64_t of_this, int64_t) { ReportProgress(options, num_done + of_this, num_bytes); };
   for (const auto& [name, file] : wanted) {
-    AMPD_RETURN_IF_ERROR(
-        DownloadOne(RemoteFileOf(source, name, file, options), absl::StrCat(folder, "/", name), of_file));
+    if (!present.files.contains(name)) {
+      AMPD_RETURN_IF_ERROR(DownloadOne(RemoteFileOf(source, name, file, options), absl::StrCat(folder, "/", name),
+                                       present.has_manifest, of_file));
+    }
     num_done += file.size_bytes;
     ++done.num_files;
     done.size_bytes += file.size_bytes;

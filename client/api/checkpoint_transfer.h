@@ -22,8 +22,9 @@ struct DownloadedCheckpoint {
 // digest matches the manifest. The manifest is written last, so a folder with a manifest is complete. To resume an
 // interrupted download, call again with the same folder.
 //
-// ALREADY_EXISTS if the folder has other files; DATA_LOSS if the worker's files are not those that the job saved;
-// otherwise the server's errors, and errors of the file system, which name the path.
+// ALREADY_EXISTS if the folder has other files: files with other names or, if it has no manifest, a complete file with
+// the name of a checkpoint's file and another content. DATA_LOSS if the worker's files are not those that the job
+// saved; otherwise the server's errors, and errors of the file system, which name the path.
 absl::StatusOr<DownloadedCheckpoint> DownloadCheckpoint(JobClient* client, const std::string& job,
                                                         const v1::Checkpoint& checkpoint, const std::string& folder,
                                                         const std::function<bool(const std::string& file)>& wants,

@@ -145,6 +145,36 @@ TEST_F(AmpctlCheckpointDownload, AFolderWithOtherFiles_IsLeftAlone) {
   EXPECT_EQ(Run("checkpoint download clothes file").exit_code, 1);
 }
 
+TEST_F(AmpctlCheckpointDownload, AFileOfTheUserWithTheNameOfACheckpointFile_IsKept) {
+  fs::create_directory(folder_ + "/saved");
+  ASSERT_EQ(Run("checkpoint export clothes@best saved/model.safetensors --averages").exit_code, 0);
+  const std::string averages = Slurp("saved/model.safetensors");
+  const Result result = Run("checkpoint download clothes@20 saved");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("saved/model.safetensors exists and is not the file of this checkpoint; name another "
+                        "folder, or move it away\n"));
+  EXPECT_EQ(Slurp("saved/model.safetensors"), averages);
+  EXPECT_THAT(Names("saved"), ElementsAre("model.safetensors"));
+}
+
+TEST_F(AmpctlCheckpointDownload, AnInterruptedDownload_KeepsTheFilesThatAreComplete) {
+  fs::create_directory(folder_ + "/ck");
+  Write("ck/model.safetensors", Slurp("source/model.safetensors"));
+  Write("ck/optimizer.safetensors.partial", Slurp("source/optimizer.safetensors").substr(0, 10));
+  const Result result = Run("checkpoint download clothes ck");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(Requests(), ElementsAre("state.json from 0", "optimizer.safetensors from 10"));
+  EXPECT_EQ(Run("checkpoint verify ck").exit_code, 0);
+}
+
+TEST_F(AmpctlCheckpointDownload, ADamagedFileOfACompleteDownload_IsReplaced) {
+  ASSERT_EQ(Run("checkpoint download clothes ck").exit_code, 0);
+  Write("ck/model.safetensors", "damaged");
+  EXPECT_EQ(Run("checkpoint download clothes ck").exit_code, 0);
+  EXPECT_EQ(Run("checkpoint verify ck").exit_code, 0);
+}
+
 TEST_F(AmpctlCheckpointDownload, WithoutTheWorker_TheErrorComesAtOnce) {
   fake_.jobs.script()->refuse_files =
       Error(absl::StatusCode::kUnavailable, "WORKER_UNREACHABLE", "no worker that has the files is connected");
