@@ -13,23 +13,16 @@
 #include "client/cli/answers/foreign_values.h"
 #include "client/cli/answers/things.h"
 #include "client/commands/filter_meant.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 namespace {
 
 using Words = std::vector<std::string>;
 
-// Returns the word as a shell reads it.
-std::string Quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c >= 0x80 || absl::StrContains("_-./@%+=:,", c);
-  });
-  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 std::string LineOf(const Words& words) {
   Words quoted = {"ampctl"};
-  std::transform(words.begin(), words.end(), std::back_inserter(quoted), Quoted);
+  std::transform(words.begin(), words.end(), std::back_inserter(quoted), ShellWord);
   return absl::StrJoin(quoted, " ");
 }
 

@@ -8,13 +8,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/io/file.h"
 #include "client/render/format.h"
+#include "client/render/shell_word.h"
 #include "client/render/wrap.h"
 #include "client/terminal/exit_codes.h"
 #include "client/terminal/standard_streams.h"
@@ -56,22 +55,13 @@ absl::StatusOr<std::string> ReadStandardInput() {
   return text;
 }
 
-// Quotes the path for a shell. Puts "./" before a path that begins with "-", so that no command takes it for an option.
-std::string ShellWord(const std::string& path) {
-  const std::string word = path.starts_with('-') ? "./" + path : path;
-  const bool is_safe = std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c >= 0x80 || absl::StrContains("_-./@%+=:,", c);
-  });
-  return is_safe ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadSource(const std::string& path, const std::string& if_missing) {
   constexpr int64_t kMostRead = int64_t{64} << 20;
   if (absl::StrContains(path, "://")) {
     return absl::InvalidArgumentError(absl::StrCat("ampctl reads no URLs; to submit the file at this URL: curl -s ",
-                                                   path, " | ampctl job submit -f -"));
+                                                   ShellWord(path), " | ampctl job submit -f -"));
   }
   if (path != "-") {
     auto text = ReadFile(path, kMostRead);
@@ -88,7 +78,7 @@ absl::StatusOr<std::string> ReadSource(const std::string& path, const std::strin
 
 std::string CommandWithFile(const std::string& before, const std::string& path, const std::string& after) {
   const bool is_gone = path == "-" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
-  return is_gone ? "" : absl::StrCat(before, " -f ", ShellWord(path), after.empty() ? "" : " ", after);
+  return is_gone ? "" : absl::StrCat(before, " -f ", ShellPath(path), after.empty() ? "" : " ", after);
 }
 
 int FailWithProblems(const std::vector<Problem>& problems, const ProblemAdvice& advice) {

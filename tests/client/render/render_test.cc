@@ -13,6 +13,7 @@
 #include "client/render/format.h"
 #include "client/render/job_text.h"
 #include "client/render/plot.h"
+#include "client/render/shell_word.h"
 #include "client/render/table.h"
 #include "client/render/watch_screen.h"
 #include "client/render/worker_text.h"
@@ -428,6 +429,20 @@ TEST(Table, OfAnyCells_FitsTheTerminal) {
       }
     }
   }
+}
+
+TEST(ShellWord, QuotesWhatAShellWouldChange) {
+  EXPECT_EQ(ShellWord("a/b-c_d.e:7070,x@y%z+1=2"), "a/b-c_d.e:7070,x@y%z+1=2");
+  EXPECT_EQ(ShellWord("ä"), "ä");
+  EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("a b"), "'a b'");
+  EXPECT_EQ(ShellWord("r;v2.html"), "'r;v2.html'");
+  EXPECT_EQ(ShellWord("it's"), "'it'\\''s'");
+  EXPECT_EQ(ShellWord("*"), "'*'");
+  EXPECT_EQ(ShellWord("~"), "'~'");
+  EXPECT_EQ(ShellPath("-x.yaml"), "./-x.yaml");
+  EXPECT_EQ(ShellPath("-a b"), "'./-a b'");
+  EXPECT_EQ(ShellPath("job.yaml"), "job.yaml");
 }
 
 TEST(Wrap, BreaksLinesBetweenWords_AndIndentsTheirContinuation) {
