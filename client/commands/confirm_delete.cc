@@ -6,13 +6,13 @@
 namespace ampd::client {
 
 std::optional<int> AskBeforeDelete(Session* session, bool confirmed, const std::string& question,
-                                   const std::string& command) {
+                                   const std::string& words) {
   if (confirmed) {
     return std::nullopt;
   }
   if (!CanAsk()) {
-    return session->Fail(absl::InvalidArgumentError(
-        absl::StrCat("cannot ask for confirmation, because stdin is not a terminal; use --yes: ", command)));
+    return session->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "cannot ask for confirmation, because stdin is not a terminal; use --yes: ", session->Command(words))));
   }
   if (!Confirm(question)) {
     session->Note("nothing was deleted");

@@ -64,10 +64,11 @@ std::string RenderEnd(const v1::Job& job) {
   return words.empty() ? text : absl::StrCat(text, ": ", absl::StrJoin(words, ", "));
 }
 
-std::string NextCommands(const v1::Job& job) {
-  const auto line = [&job](const char* purpose, const char* verb) {
-    return absl::StrCat("  ", purpose, ": ampctl job ", verb, " ", Printable(job.id()));
+std::string NextCommands(const v1::Job& job, const std::string& program) {
+  const auto line = [&](const char* purpose, const char* verb) {
+    return absl::StrCat("  ", purpose, ": ", program, " job ", verb, " ", Printable(job.id()));
   };
+  const std::string submit = program + " job submit -f FILE";
   switch (job.state()) {
     case v1::Job::QUEUED:
       return line("why it waits", "explain");
@@ -79,14 +80,14 @@ std::string NextCommands(const v1::Job& job) {
     case v1::Job::FAILED: {
       const std::string logs = line("logs", "logs") + "\n";
       if (job.reason() == v1::Reason::SPEC_ERROR) {
-        return logs + "  run it again after you have corrected the job file: ampctl job submit -f FILE";
+        return logs + "  run it again after you have corrected the job file: " + submit;
       }
       if (job.spec().has_predict()) {
         return logs + line("run it again", "retry");
       }
       return logs + (job.reason() == v1::Reason::DATA_ERROR
                          ? line("run it again after you have corrected its data", "retry") +
-                               "\n  read other data after you have corrected the job file: ampctl job submit -f FILE"
+                               "\n  read other data after you have corrected the job file: " + submit
                          : line("resume from its last checkpoint", "retry"));
     }
     default:

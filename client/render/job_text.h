@@ -54,6 +54,7 @@ std::string RenderRetention(const v1::Job& job, const JobTextOptions& options);
 std::string RenderEnd(const v1::Job& job);
 
 // Returns commands that the user may want to type next, one per line, each with its purpose; empty if there are none.
-std::string NextCommands(const v1::Job& job);
+// `program` begins each command: "ampctl", and the options that it needs (Session::Program).
+std::string NextCommands(const v1::Job& job, const std::string& program);
 
 }  // namespace ampd::client

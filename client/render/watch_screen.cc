@@ -40,13 +40,13 @@ std::string Flow(const std::vector<std::string>& words, int width) {
 
 // Returns why the job waits, or the command that resumes a paused job. Otherwise returns the job's message, which may
 // be empty.
-std::string StateReason(const WatchedJob& watched) {
+std::string StateReason(const WatchedJob& watched, const std::string& program) {
   const v1::Job& job = watched.job();
   if (job.state() == v1::Job::QUEUED && !watched.waiting().empty()) {
     return Printable(watched.waiting());
   }
   if (job.state() == v1::Job::PAUSED) {
-    return absl::StrCat("resume it with: ampctl job resume ", Printable(job.id()));
+    return absl::StrCat("resume it with: ", program, " job resume ", Printable(job.id()));
   }
   return Printable(job.message());
 }
@@ -94,7 +94,7 @@ std::string Head(const WatchedJob& watched, const ScreenOptions& options) {
     words.push_back(absl::StrCat("attempt ", attempt.number(), " on ", Printable(attempt.worker())));
     words.push_back(absl::StrCat(Printable(attempt.precision()), attempt.emulated() ? " (emulated)" : ""));
   }
-  const std::string why = StateReason(watched);
+  const std::string why = StateReason(watched, options.program);
   return Flow(words, options.width) + (why.empty() ? "" : options.palette.Yellow(why) + "\n");
 }
 
@@ -263,8 +263,8 @@ std::string RenderEvent(const v1::Event& event) {
   return text;
 }
 
-std::string RenderWatchLine(const WatchedJob& watched) {
-  const std::string why = StateReason(watched);
+std::string RenderWatchLine(const WatchedJob& watched, const std::string& program) {
+  const std::string why = StateReason(watched, program);
   std::string line = absl::StrCat(EnumText(watched.job().state()), why.empty() ? "" : ": " + why);
   if (watched.progress().step() > 0) {
     line = Words({line, StepText(watched), LossText(watched), "loss scale " + FormatNumber(watched.loss_scale()),

@@ -77,7 +77,8 @@ struct ScreenOptions {
   int height = 24;
   bool ascii = false;
   Palette palette{false};
-  std::string notice;  // text of the last row, such as a key hint or "connection lost"; empty: none
+  std::string notice;              // text of the last row, such as a key hint or "connection lost"; empty: none
+  std::string program = "ampctl";  // the beginning of suggested commands (Session::Program)
 };
 
 // Returns the live screen with the state, progress, loss curve, loss scale on a log2 axis, memory and latest events.
@@ -85,7 +86,8 @@ struct ScreenOptions {
 std::string RenderWatchScreen(const WatchedJob& watched, const ScreenOptions& options);
 
 // Returns the job's state in one line, without a newline, for an output that is not a terminal.
-std::string RenderWatchLine(const WatchedJob& watched);
+// `program`: see ScreenOptions.
+std::string RenderWatchLine(const WatchedJob& watched, const std::string& program = "ampctl");
 
 // Returns the event in one line, without a newline: "underflow at step 12: ...".
 std::string RenderEvent(const v1::Event& event);

@@ -10,6 +10,7 @@
 #include "client/render/artifact_text.h"
 #include "client/render/checkpoint_text.h"
 #include "client/render/job_text.h"
+#include "client/render/shell_word.h"
 #include "client/render/table.h"
 #include "client/render/token_text.h"
 #include "client/render/worker_text.h"
@@ -235,19 +236,28 @@ std::string InTenant(const Session& session) {
 }
 
 void NoteEmptyList(const Session& session, const std::string& things, const std::string& advice,
-                   const std::string& command) {
+                   const std::string& words) {
   const std::string in_tenant = InTenant(session);
   session.Note(in_tenant.empty() ? absl::StrCat("no ", things, "; ", advice)
                                  : absl::StrCat("no ", things, in_tenant,
-                                                "; to list those of all your tenants: ", command, " --tenant '*'"));
+                                                "; to list those of all your tenants: ", InAllTenants(session, words)));
+}
+
+std::string InAllTenants(const Session& session, const std::string& words) {
+  return absl::StrCat(session.Program(/*keeps_tenant=*/false), " ", words, " --tenant '*'");
+}
+
+std::string CommandToCreate(const Session& session, const std::string& words) {
+  return absl::StrCat(session.Program(/*keeps_tenant=*/session.options().tenant != "*"), " ", words);
 }
 
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens) {
   const bool is_csv = session.options().output == OutputFormat::kCsv;
   PrintMessages(session, is_csv ? TokenCsvHeadings() : TokenHeadings(session.wide()), tokens);
   if (session.for_people() && tokens.empty()) {
-    NoteEmptyList(session, "tokens", "create one with: ampctl auth token create NAME --role ROLE",
-                  "ampctl auth token list");
+    NoteEmptyList(session, "tokens",
+                  "create one with: " + CommandToCreate(session, "auth token create NAME --role ROLE"),
+                  "auth token list");
   }
 }
 
@@ -257,8 +267,7 @@ void PrintWorkers(const Session& session, const std::vector<v1::Worker>& workers
     return;
   }
   if (workers.empty()) {
-    NoteEmptyList(session, "workers", "start one with: ampd-worker --server ADDRESS, or ampctl dev",
-                  "ampctl worker list");
+    NoteEmptyList(session, "workers", "start one with: ampd-worker --server ADDRESS, or ampctl dev", "worker list");
   }
   for (const v1::Worker& worker : workers) {
     if (!worker.message().empty()) {
@@ -280,13 +289,14 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
   PrintMessages(session, is_csv ? ArtifactCsvHeadings() : ArtifactHeadings(session.wide()), artifacts);
   if (artifacts.empty() && session.for_people()) {
     if (job.empty()) {
-      NoteEmptyList(session, "artifacts", "upload a file with: ampctl artifact upload FILE", "ampctl artifact list");
+      NoteEmptyList(session, "artifacts", "upload a file with: " + CommandToCreate(session, "artifact upload FILE"),
+                    "artifact list");
       return;
     }
     session.Note(absl::StrCat("job ", Printable(job),
                               " has no files yet: samples, profiles and predictions would be listed here, and its "
-                              "checkpoints are in: ampctl checkpoint list ",
-                              Printable(job)));
+                              "checkpoints are in: ",
+                              session.Command("checkpoint list " + ShellWord(Printable(job)))));
   }
 }
 
@@ -305,7 +315,7 @@ void PrintJob(const Session& session, const v1::Job& job) {
     return;
   }
   WriteColoured(RenderJob(job, TextOptionsOf(session)));
-  if (const std::string next = NextCommands(job); !next.empty()) {
+  if (const std::string next = NextCommands(job, session.Program()); !next.empty()) {
     session.Note(next);
   }
 }

@@ -58,9 +58,16 @@ void PrintArtifacts(const Session& session, const std::vector<v1::Artifact>& art
 std::string InTenant(const Session& session);
 
 // Prints that a list has no `things`, such as "jobs", and either `advice` or, in a single tenant, how to list those of
-// all tenants. `command` is the command that lists them. REQUIRES: session.Client() was called.
+// all tenants. `words` are those of the command that lists them: "job list". REQUIRES: session.Client() was called.
 void NoteEmptyList(const Session& session, const std::string& things, const std::string& advice,
-                   const std::string& command);
+                   const std::string& words);
+
+// Returns the command with these words, such as "job list", for all tenants.
+std::string InAllTenants(const Session& session, const std::string& words);
+
+// Returns the command with these words, such as "job submit -f FILE", which creates something. A new thing belongs to
+// one tenant, so this function leaves out --tenant '*'.
+std::string CommandToCreate(const Session& session, const std::string& words);
 
 void PrintTokens(const Session& session, const std::vector<v1::Token>& tokens);
 void PrintAuditEntries(const Session& session, const std::vector<v1::AuditEntry>& entries);

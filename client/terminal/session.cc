@@ -18,7 +18,8 @@
 #include "base/grpc/server_connection.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "client/render/job_text.h"
+#include "client/render/shell_word.h"
+#include "client/terminal/error_advice.h"
 #include "client/terminal/server_address.h"
 #include "client/terminal/standard_streams.h"
 
@@ -45,80 +46,6 @@ int TerminalSize(bool rows, int otherwise) {
   winsize size = {};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
   return known ? (rows ? size.ws_row : size.ws_col) : otherwise;
-}
-
-// Returns advice on an error that rejects a request because of the job's state.
-std::string AdviceInState(const ErrorMetadata& metadata) {
-  const auto job = metadata.find("job");
-  const auto state = metadata.find("state");
-  v1::Job::State at = v1::Job::STATE_UNSPECIFIED;
-  if (job == metadata.end() || state == metadata.end() || !v1::Job::State_Parse(state->second, &at)) {
-    return "";
-  }
-  const std::string id = Printable(job->second);
-  if (at == v1::Job::SUCCEEDED) {
-    return "run it again: ampctl job clone " + id;
-  }
-  return IsTerminal(at)
-             ? absl::StrCat("resume from its last checkpoint: ampctl job retry ", id,
-                            "   (from the start: ampctl job clone ", id, ")")
-             : absl::StrCat("see its state: ampctl job show ", id, "   (end it: ampctl job cancel ", id, ")");
-}
-
-// Returns one line of advice on an error; empty if the error's message needs no advice.
-std::string Advice(const absl::Status& status, const ResolvedAddress& address) {
-  if (address.address.empty() && ReasonOf(status).empty()) {
-    return "";  // The command has no server address, so its own message says more.
-  }
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      if (!ReasonOf(status).empty()) {
-        return "wait a while, then repeat the command";  // a server was reached, and reported UNAVAILABLE
-      }
-      return absl::StrCat(IsLocalAddress(address.address) ? "ampctl dev (starts a server here)" : "check the address",
-                          "; the address comes from ", address.origin, "; to use another: --address HOST:PORT");
-    case absl::StatusCode::kNotFound: {
-      const std::string reason = ReasonOf(status);
-      if (reason.empty()) {
-        return "";  // the error is about this machine, such as a missing file
-      }
-      if (const ErrorMetadata metadata = MetadataOf(status); metadata.contains("job")) {
-        return absl::StrCat("list what there is: ampctl ",
-                            reason == "CHECKPOINT_NOT_FOUND" ? "checkpoint list " : "job show ",
-                            Printable(metadata.at("job")));
-      }
-      if (reason == "ARTIFACT_NOT_FOUND") {
-        return "list what there is: ampctl artifact list";
-      }
-      if (reason == "CHECKPOINT_NOT_FOUND") {
-        return "list what there is: ampctl checkpoint list ID";
-      }
-      return absl::StrCat("list what there is: ampctl ",
-                          reason == "WORKER_NOT_FOUND"    ? "worker"
-                          : reason == "TOKEN_NOT_FOUND"   ? "auth token"
-                          : reason == "CONTEXT_NOT_FOUND" ? "context"
-                                                          : "job",
-                          " list");
-    }
-    case absl::StatusCode::kDeadlineExceeded:
-      return ReasonOf(status) == kWaitTimedOut ? "" : "check the server: ampctl health";
-    case absl::StatusCode::kUnimplemented:
-      // An error without a reason is gRPC's own, for a method that the server does not have. All errors of ampd have a
-      // reason.
-      return ReasonOf(status).empty()
-                 ? absl::StrCat("check that it is an ampd-server of ampctl's version   (address from ", address.origin,
-                                ")")
-                 : "this server does not support it; leave out the field, or use a newer server";
-    case absl::StatusCode::kFailedPrecondition:
-      return ReasonOf(status) == "WRONG_STATE" ? AdviceInState(MetadataOf(status)) : "";
-    case absl::StatusCode::kResourceExhausted:
-      if (ReasonOf(status) == "ARTIFACT_QUOTA") {
-        return "free space: ampctl artifact list, ampctl artifact delete NAME";
-      }
-      return "wait a while, then repeat the command";
-    default:
-      return "";
-  }
 }
 
 // Fields of requests, and the option or argument by which users set each of them.
@@ -260,6 +187,28 @@ Session::Session(GlobalOptions options)
   ascii_ = options_.ascii || !LocaleIsUtf8();
 }
 
+std::string Session::Program(bool keeps_tenant) const {
+  std::string program = "ampctl";
+  const auto add = [&program](const char* option, const std::string& word) {
+    absl::StrAppend(&program, " --", option, " ", word);
+  };
+  if (!options_.address.empty()) {
+    add("address", ShellWord(Printable(options_.address)));
+  }
+  ConnectionFiles files = options_.files;
+  for (const ConnectionFileName& file : ConnectionFileNames()) {
+    if (const std::string& path = file.in(files); !path.empty()) {
+      add(file.name, ShellPath(Printable(path)));
+    }
+  }
+  if (keeps_tenant && !options_.tenant.empty()) {
+    add("tenant", ShellWord(Printable(options_.tenant)));
+  }
+  return program;
+}
+
+std::string Session::Command(std::string_view words) const { return absl::StrCat(Program(), " ", std::string(words)); }
+
 int Session::width() const { return TerminalSize(false, 80); }
 int Session::height() const { return TerminalSize(true, 24); }
 
@@ -369,7 +318,7 @@ int Session::Fail(const absl::Status& status) const {
     }
   }
   const std::string advice = !fault.empty()  ? ""
-                             : other.empty() ? Advice(status, address_)
+                             : other.empty() ? AdviceOnError(status, address_, *this)
                                              : absl::StrCat(
                                                    "use the server's gRPC address, or unix:/PATH of its socket: "
                                                    "--address HOST:PORT; the address comes from ",

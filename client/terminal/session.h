@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
@@ -68,6 +69,14 @@ class Session {
   bool for_people() const {
     return !names_only() && (options_.output == OutputFormat::kTable || options_.output == OutputFormat::kWide);
   }
+  // Returns the beginning of a command line that a message suggests: "ampctl", and the options with which the user
+  // chose the server, the credentials and the tenant, as words of a shell. Values of environment variables and of
+  // contexts are not repeated, because they also hold for the suggested command. Without `keeps_tenant`, leaves out
+  // --tenant.
+  std::string Program(bool keeps_tenant = true) const;
+  // Returns a command line that a message suggests: Program() and `words`, such as "job show ID". Every message that
+  // suggests a command for the same server uses it.
+  std::string Command(std::string_view words) const;
   Palette palette() const { return palette_; }  // the colours of stdout
   bool animated() const { return animated_; }   // whether stdout is a terminal on which text can be redrawn
   bool ascii() const { return ascii_; }

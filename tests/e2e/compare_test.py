@@ -105,7 +105,7 @@ class Compare(ServiceCase):
             wait_for(lambda: "verdict:" in err.read_text(), "the jobs are submitted")
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.wait(timeout=60), 130, err.read_text())
-        label = err.read_text().rpartition("ampctl compare --label ")[2].strip()
+        label = err.read_text().rpartition(" compare --label ")[2].strip()
         jobs = self.service.read("job", "list", "--filter", f"labels.compare={label}")
         self.assertEqual(len(jobs), 2)
         self.service.ampctl("job", "cancel", *(job["id"] for job in jobs))

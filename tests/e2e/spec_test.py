@@ -202,7 +202,7 @@ class Spec(DataRootCase):
         code, _, err = self.service.ampctl("job", "retry", first["id"])
         self.assertNotEqual(code, 0)
         self.assertIn("nothing is left to continue", err)
-        self.assertIn(f"run it again: ampctl job clone {first['id']}", err)
+        self.assertIn(f"run it again: ampctl --address {self.service.address} job clone {first['id']}", err)
 
     def test_job_begins_with_the_checkpoint_of_another(self):
         tuned = JOB.replace("learning_rate: 1e-3", "learning_rate: 0.1").replace("steps: 5", "steps: 160")

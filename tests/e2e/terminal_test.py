@@ -186,7 +186,7 @@ class TerminalTest(ServiceCase):
         self.assertEqual(terminal.prompt(), EXIT_INTERRUPTED)
         self.assertNotIn("\x1b", terminal.pipe.text())
         self.assertRegex(terminal.pipe.text(), r"(?m)^RUNNING  step [\d,]+/100,000,000  loss [\d.e-]+  loss scale [\d.e+]+ ")
-        self.assertRegex(terminal.text(), r"^detached; .*\r\n  ampctl job watch .*\r\nshell: 130\r\n$")
+        self.assertRegex(terminal.text(), r"^detached; .*\r\n  ampctl --address \S+ job watch .*\r\nshell: 130\r\n$")
 
     def test_ctrl_c_gives_the_terminal_back_and_the_job_goes_on(self):
         terminal = self.watch(self.job)
@@ -195,7 +195,8 @@ class TerminalTest(ServiceCase):
         self.assertEqual(terminal.prompt(), EXIT_INTERRUPTED)
         left = self.expect_given_back(terminal)
         self.assertGreaterEqual(steps(left)[-1], steps("".join(map("".join, frames(terminal.text()))))[-1])
-        self.assertIn(f"detached; the job continues. To attach again:\r\n  ampctl job watch {self.job}\r\n", left)
+        self.assertIn("detached; the job continues. To attach again:\r\n"
+                      f"  ampctl --address {self.service.address} job watch {self.job}\r\n", left)
         self.worker.await_step(self.job, self.worker.last_step(self.job).number + 1)
         self.assertEqual(self.service.job(self.job)["state"], "RUNNING")
 

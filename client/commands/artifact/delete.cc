@@ -7,6 +7,7 @@
 #include "client/commands/artifact/find_artifact.h"
 #include "client/commands/confirm_delete.h"
 #include "client/render/format.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 namespace {
@@ -24,7 +25,7 @@ int DeleteArtifact(Session* session, const DeleteOptions& options) {
   }
   if (const auto refused = AskBeforeDelete(session, options.confirmed,
                                            absl::StrCat("delete artifact ", Printable(artifact->name()), "?"),
-                                           absl::StrCat("ampctl artifact delete --yes ", artifact->name()));
+                                           absl::StrCat("artifact delete --yes ", ShellWord(artifact->name())));
       refused.has_value()) {
     return *refused;
   }

@@ -27,7 +27,7 @@ struct DownloadOptions {
 // Returns the name of the local file: only the last part of the artifact's file name, so that whoever uploaded the
 // artifact can't choose another folder. INVALID_ARGUMENT for a hidden file, such as .bashrc, and for a name that
 // programs would take for an option.
-absl::StatusOr<std::string> LocalNameOf(const v1::Artifact& artifact) {
+absl::StatusOr<std::string> LocalNameOf(const Session& session, const v1::Artifact& artifact) {
   const std::string name = std::filesystem::path(artifact.file_name()).filename().string();
   if (name.empty() || name == "." || name == "..") {
     return artifact.sha256();
@@ -35,7 +35,7 @@ absl::StatusOr<std::string> LocalNameOf(const v1::Artifact& artifact) {
   if (name.front() == '.' || name.front() == '-') {
     return absl::InvalidArgumentError(
         absl::StrCat("the artifact's own file name, ", name, ", begins with a ", name.front() == '.' ? "dot" : "dash",
-                     ", so it is not used; name the file to write: ampctl artifact download NAME FILE"));
+                     ", so it is not used; name the file to write: ", session.Command("artifact download NAME FILE")));
   }
   return name;
 }
@@ -55,7 +55,7 @@ int DownloadArtifact(Session* session, const DownloadOptions& options) {
     const absl::Status printed = PrintContents(session, *client, {*artifact}, cancellation);
     return printed.ok() ? kExitOk : session->Fail(printed);
   }
-  const auto path = options.file.empty() ? LocalNameOf(*artifact) : absl::StatusOr<std::string>(options.file);
+  const auto path = options.file.empty() ? LocalNameOf(*session, *artifact) : absl::StatusOr<std::string>(options.file);
   if (!path.ok()) {
     return session->Fail(path.status());
   }

@@ -39,8 +39,8 @@ int UploadArtifact(Session* session, const std::string& path) {
     session->Note(
         absl::StrCat("note: ", Printable(path),
                      " is not a torch.export file (.pt2), so no job can train it; data belongs in a data root of a "
-                     "worker (docs/data.md); to remove the upload: ampctl artifact delete ",
-                     Printable(artifact->name())));
+                     "worker (docs/data.md); to remove the upload: ",
+                     session->Command("artifact delete "), Printable(artifact->name())));
   }
   ReportArtifact(*session, *artifact, absl::StrCat("uploaded, ", FormatBytes(artifact->size_bytes())));
   return kExitOk;

@@ -43,16 +43,17 @@ std::string CallerText(const v1::Caller& caller) {
 }
 
 // Returns the error for a caller without a name, for a command that prints only the name.
-absl::Status NoName() {
+absl::Status NoName(const Session& session) {
   return absl::FailedPreconditionError(
-      "you have no name on this server, because you sent no token and no certificate; to see your roles: ampctl auth "
-      "whoami");
+      "you have no name on this server, because you sent no token and no certificate; to see your roles: " +
+      session.Command("auth whoami"));
 }
 
 int ShowCaller(Session* session) {
   const auto call = [session](JobClient* client) -> absl::StatusOr<v1::Caller> {
     AMPD_ASSIGN_OR_RETURN(v1::Caller caller, WhoAmI(client));
-    return session->names_only() && caller.name().empty() ? NoName() : absl::StatusOr<v1::Caller>(std::move(caller));
+    return session->names_only() && caller.name().empty() ? NoName(*session)
+                                                          : absl::StatusOr<v1::Caller>(std::move(caller));
   };
   return CallAndShow(session, call, [&](const v1::Caller& caller) {
     if (session->names_only()) {

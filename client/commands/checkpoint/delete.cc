@@ -11,6 +11,7 @@
 #include "client/commands/find_job.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
+#include "client/render/shell_word.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -24,14 +25,15 @@ struct DeleteOptions {
 
 // Splits the name into the job and its checkpoint. INVALID_ARGUMENT if it names only a job: the user must name the
 // checkpoint to delete.
-absl::Status NameOne(CheckpointName* name) {
+absl::Status NameOne(const Session& session, CheckpointName* name) {
   const std::string text = name->job;
   AMPD_RETURN_IF_ERROR(SplitCheckpointName(name));
   return name->step.has_value() || name->best || text != name->job
              ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat("name the step of the checkpoint: ampctl checkpoint delete ",
-                                                       name->job, "@STEP; to list the steps: ampctl checkpoint list ",
-                                                       name->job));
+             : absl::InvalidArgumentError(
+                   absl::StrCat("name the step of the checkpoint: ", session.Command("checkpoint delete "),
+                                ShellWord(name->job + "@STEP"),
+                                "; to list the steps: ", session.Command("checkpoint list "), ShellWord(name->job)));
 }
 
 int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
@@ -40,7 +42,7 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
     return session->Fail(client.status());
   }
   CheckpointName name = options.name;
-  if (const absl::Status named = NameOne(&name); !named.ok()) {
+  if (const absl::Status named = NameOne(*session, &name); !named.ok()) {
     return session->Fail(named);
   }
   const auto id = FindJobId(*client, name.job);
@@ -53,9 +55,10 @@ int DeleteCheckpoint(Session* session, const DeleteOptions& options) {
   if (!checkpoint.ok()) {
     return session->Fail(checkpoint.status());
   }
-  const auto refused = AskBeforeDelete(
-      session, options.confirmed, absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"),
-      absl::StrCat("ampctl checkpoint delete --yes ", name.job, "@", checkpoint->step()));
+  const auto refused = AskBeforeDelete(session, options.confirmed,
+                                       absl::StrCat("delete the checkpoint of step ", checkpoint->step(), "?"),
+                                       absl::StrCat("checkpoint delete --yes ", name.job, "@", checkpoint->step(),
+                                                    " --attempt ", checkpoint->attempt()));
   if (refused.has_value()) {
     return *refused;
   }

@@ -26,7 +26,7 @@ struct DownloadCheckpointOptions {
 };
 
 int RunDownload(Session* session, const DownloadCheckpointOptions& options) {
-  if (const absl::Status allowed = CheckIsNoStep("checkpoint download", options.checkpoint, options.folder);
+  if (const absl::Status allowed = CheckIsNoStep(*session, "checkpoint download", options.checkpoint, options.folder);
       !allowed.ok()) {
     return session->Fail(allowed);
   }

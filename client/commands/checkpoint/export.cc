@@ -109,7 +109,8 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
   const auto found = FindJobCheckpoint(client, wanted);
   if (absl::IsNotFound(found.status()) && ReasonOf(found.status()) != "CHECKPOINT_NOT_FOUND") {
     return absl::NotFoundError(
-        absl::StrCat(Printable(wanted.job), " is neither a folder here nor a job; to list the jobs: ampctl job list"));
+        absl::StrCat(Printable(wanted.job),
+                     " is neither a folder here nor a job; to list the jobs: ", session->Command("job list")));
   }
   AMPD_RETURN_IF_ERROR(found.status());
   const std::string folder = kCheckpointsOfDev + found->checkpoint.path();
@@ -121,18 +122,18 @@ absl::StatusOr<SourceFolder> FolderOf(Session* session, const ExportCheckpointOp
 }
 
 // Checks the name of the file to write. Call it before reading anything.
-absl::Status CheckName(const ExportCheckpointOptions& options) {
+absl::Status CheckName(const Session& session, const ExportCheckpointOptions& options) {
   if (options.file == "-") {
     return CheckOutputFile(options.file, options.replace);
   }
-  AMPD_RETURN_IF_ERROR(CheckIsNoStep("checkpoint export", options.folder, options.file));
+  AMPD_RETURN_IF_ERROR(CheckIsNoStep(session, "checkpoint export", options.folder, options.file));
   return CheckEnding(
       options.file, {".safetensors", "safetensors"},
       {".pt", ".pth", ".pt2", ".bin", ".ckpt", ".onnx", ".h5", ".npz", ".npy", ".pkl", ".gguf", ".msgpack", ".pb"});
 }
 
 int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
-  if (const absl::Status allowed = CheckName(options); !allowed.ok()) {
+  if (const absl::Status allowed = CheckName(*session, options); !allowed.ok()) {
     return session->Fail(allowed);
   }
   const auto source = FolderOf(session, options);

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "client/commands/job_checkpoint.h"
 #include "client/commands/suggestions.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 absl::Status SplitCheckpointName(CheckpointName* name) {
@@ -44,25 +45,26 @@ absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>&
                           {.job = name.job, .best = name.best, .step = name.step.value_or(0), .attempt = name.attempt});
 }
 
-absl::Status CheckIsFolder(const std::string& target) {
+absl::Status CheckIsFolder(const Session& session, const std::string& target) {
   std::error_code error;
   if (absl::StrContains(target, '/') || std::filesystem::exists(target, error)) {
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat(
-      target, " is not a folder here; if it is a job, download its checkpoint first: ", "ampctl checkpoint download ",
-      target));
+  return absl::NotFoundError(absl::StrCat(target,
+                                          " is not a folder here; if it is a job, download its checkpoint first: ",
+                                          session.Command("checkpoint download "), ShellWord(target)));
 }
 
-absl::Status CheckIsNoStep(const std::string& command, const std::string& job, const std::string& path) {
+absl::Status CheckIsNoStep(const Session& session, const std::string& command, const std::string& job,
+                           const std::string& path) {
   const bool is_word = path == "best" || path == "newest";
   const bool is_step = !path.empty() && std::all_of(path.begin(), path.end(), absl::ascii_isdigit);
   return is_word || is_step
              ? absl::InvalidArgumentError(absl::StrCat(
                    "the argument ", path, " names the file or folder to write, not the checkpoint; to get the ",
-                   is_word ? path + " checkpoint" : "checkpoint of step " + path, ": ampctl ", command, " ",
-                   job.substr(0, job.rfind('@')), "@", path, "; to write to a file or folder of this name, give ./",
-                   path))
+                   is_word ? path + " checkpoint" : "checkpoint of step " + path, ": ", session.Command(command), " ",
+                   ShellWord(job.substr(0, job.rfind('@')) + "@" + path),
+                   "; to write to a file or folder of this name, give ./", path))
              : absl::OkStatus();
 }
 

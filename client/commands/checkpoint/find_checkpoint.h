@@ -31,11 +31,12 @@ absl::StatusOr<v1::Checkpoint> FindCheckpoint(const std::vector<v1::Checkpoint>&
 
 // Checks that `target` may be a folder on this machine. NOT_FOUND if it looks like the name of a job instead, because
 // it has no slash.
-absl::Status CheckIsFolder(const std::string& target);
+absl::Status CheckIsFolder(const Session& session, const std::string& target);
 
 // Checks that `path`, to which `command` writes a checkpoint of `job`, is not a number. A number is probably a step
 // that the user typed in the wrong place, as in `checkpoint download JOB 200`: INVALID_ARGUMENT.
-absl::Status CheckIsNoStep(const std::string& command, const std::string& job, const std::string& path);
+absl::Status CheckIsNoStep(const Session& session, const std::string& command, const std::string& job,
+                           const std::string& path);
 
 // The positional argument: a checkpoint's folder on this machine.
 Argument CheckpointFolderPath(std::string* path);

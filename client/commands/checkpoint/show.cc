@@ -14,6 +14,8 @@
 #include "client/commands/checks.h"
 #include "client/commands/suggestions.h"
 #include "client/render/checkpoint_text.h"
+#include "client/render/format.h"
+#include "client/render/shell_word.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -93,9 +95,10 @@ int ShowCheckpoint(Session* session, const CheckpointName& named) {
         }
         WriteProse(RenderCheckpoint(shown.checkpoint, shown.precision, TextOptionsOf(*session)));
         const std::string folder = absl::StrCat("./step-", shown.checkpoint.step());
-        session->Note(absl::StrCat("to see its tensors: ampctl checkpoint download ", Printable(name.job), "@",
-                                   shown.checkpoint.step(), " --attempt ", shown.checkpoint.attempt(), " ", folder,
-                                   "; ampctl checkpoint show ", folder));
+        session->Note(absl::StrCat("to see its tensors: ", session->Command("checkpoint download "),
+                                   ShellWord(absl::StrCat(Printable(name.job), "@", shown.checkpoint.step())),
+                                   " --attempt ", shown.checkpoint.attempt(), " ", folder, "; ampctl checkpoint show ",
+                                   folder));
       });
 }
 

@@ -39,7 +39,7 @@ absl::StatusOr<std::string> CompareWithRecord(Session* session, const Checkpoint
 // Verifies every file of a folder against its manifest. With `options.recorded`, also verifies the manifest against
 // the server's record.
 int VerifyCheckpoint(Session* session, const VerifyOptions& options) {
-  if (const absl::Status is_folder = CheckIsFolder(options.folder); !is_folder.ok()) {
+  if (const absl::Status is_folder = CheckIsFolder(*session, options.folder); !is_folder.ok()) {
     return session->Fail(is_folder);
   }
   const auto folder = OpenCheckpointFolder(options.folder);

@@ -15,8 +15,8 @@ namespace ampd::client {
 namespace {
 
 // Returns the command with which the user gets the verdict when the jobs have ended.
-std::string LaterCommand(const ComparedJobs& compared) {
-  std::string command = "ampctl compare";
+std::string LaterCommand(const Session& session, const ComparedJobs& compared) {
+  std::string command = session.Command("compare");
   if (!compared.id.empty()) {
     return absl::StrCat(command, " --label ", compared.id);
   }
@@ -30,8 +30,8 @@ int Detach(Session* session, const ComparedJobs& compared, const std::string& op
   if (isatty(STDIN_FILENO) == 1) {
     session->Note("");  // The terminal has shown "^C" on the current line.
   }
-  session->Note("detached; the jobs continue. To get the verdict when they have ended: " + LaterCommand(compared) +
-                options);
+  session->Note("detached; the jobs continue. To get the verdict when they have ended: " +
+                LaterCommand(*session, compared) + options);
   return kExitInterrupted;
 }
 
@@ -61,8 +61,8 @@ JobWatch::Next Follow(Session* session, JobWatch* watch, size_t num_before, size
     const bool is_paused = watched->job().state() == v1::Job::PAUSED;
     if (is_paused && !was_paused) {
       line->Clear();
-      session->Note(
-          absl::StrCat(watched->job().id(), " is paused; to resume it: ampctl job resume ", watched->job().id()));
+      session->Note(absl::StrCat(watched->job().id(), " is paused; to resume it: ", session->Command("job resume "),
+                                 watched->job().id()));
     }
     was_paused = is_paused;
   }

@@ -24,6 +24,7 @@
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
 #include "client/render/job_text.h"
+#include "client/render/shell_word.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 #include "precision/preset.h"
@@ -50,7 +51,7 @@ bool IsJobFile(const std::string& name) {
 }
 
 // Returns an error text for a wrong combination of options; "" if the combination is right.
-std::string ProblemIn(const CompareOptions& options) {
+std::string ProblemIn(const Session& session, const CompareOptions& options) {
   const SubmitPoliciesOptions& submit = options.submit;
   const bool submits = !submit.policies.file.empty();
   if (submits && !options.ids.empty() && std::all_of(options.ids.begin(), options.ids.end(), precision::IsPresetName)) {
@@ -67,8 +68,9 @@ std::string ProblemIn(const CompareOptions& options) {
   }
   const auto file = std::find_if(options.ids.begin(), options.ids.end(), IsJobFile);
   if (file != options.ids.end()) {
-    return absl::StrCat(Printable(*file), " is a job file, not a job; give it with -f: ampctl compare -f ",
-                        Printable(*file));
+    return absl::StrCat(Printable(*file),
+                        " is a job file, not a job; give it with -f: ", session.Command("compare -f "),
+                        ShellPath(Printable(*file)));
   }
   if (options.ids.size() == 1) {
     return "one job cannot be compared; give at least two job ids";
@@ -92,7 +94,7 @@ std::string ProblemIn(const CompareOptions& options) {
 
 // Finds the jobs to compare: those of an earlier comparison or those that the command line names. Returns them in the
 // order in which they were submitted.
-absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& options) {
+absl::StatusOr<ComparedJobs> FindJobs(const Session& session, JobClient* client, const CompareOptions& options) {
   ComparedJobs compared = {.id = options.label};
   if (!options.label.empty()) {
     const auto list = client->ListJobs(absl::StrCat("labels.", kCompareLabel, "=", options.label), /*limit=*/0);
@@ -101,9 +103,9 @@ absl::StatusOr<ComparedJobs> FindJobs(JobClient* client, const CompareOptions& o
     }
     compared.jobs = list->jobs;
     if (compared.jobs.empty()) {
-      return absl::NotFoundError(absl::StrCat("no job has the label ", kCompareLabel, "=", Printable(options.label),
-                                              "; to list the jobs of comparisons: ampctl job list --filter 'labels.",
-                                              kCompareLabel, "=*'"));
+      return absl::NotFoundError(absl::StrCat(
+          "no job has the label ", kCompareLabel, "=", Printable(options.label),
+          "; to list the jobs of comparisons: ", session.Command("job list --filter 'labels."), kCompareLabel, "=*'"));
     }
   }
   for (const std::string& text : options.ids) {
@@ -150,7 +152,7 @@ OrExitCode<ComparedJobs> JobsToCompare(Session* session, const CompareOptions& o
     return SubmitPolicies(session, submit);
   }
   const auto client = session->Client();
-  const auto jobs = client.ok() ? FindJobs(*client, options) : client.status();
+  const auto jobs = client.ok() ? FindJobs(*session, *client, options) : client.status();
   if (!jobs.ok()) {
     return session->Fail(jobs.status());
   }
@@ -196,7 +198,7 @@ void NoteUnended(const Session& session, const std::vector<v1::Job>& jobs) {
 }
 
 int Compare(Session* session, const CompareOptions& options) {
-  if (const std::string problem = ProblemIn(options); !problem.empty()) {
+  if (const std::string problem = ProblemIn(*session, options); !problem.empty()) {
     return session->Fail(absl::InvalidArgumentError(problem));
   }
   if (const absl::Status allowed = CheckHtmlFile(options); !allowed.ok()) {

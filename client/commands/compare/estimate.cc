@@ -155,7 +155,7 @@ void NoteChoices(const Session& session, JobClient* client, const std::vector<Po
 }
 
 int Estimate(Session* session, const PolicyOptions& options) {
-  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options, "ampctl estimate", /*dry_run=*/true);
+  OrExitCode<PolicyJob> read = ReadPolicyJob(session, options, session->Command("estimate"), /*dry_run=*/true);
   if (const int* exit_code = std::get_if<int>(&read)) {
     return *exit_code;
   }

@@ -48,7 +48,7 @@ void WarnIfNothingFits(Session* session, JobClient* client, const v1::JobSpec& s
                                    [](const auto& candidate) { return !candidate.fits().empty(); });
   if (!may_fit) {
     session->Warn(absl::StrCat("warning: no connected worker can run ", policy,
-                               "; its jobs wait until one can. To see why: ampctl estimate"));
+                               "; its jobs wait until one can. To see why: ", session->Command("estimate")));
   }
 }
 
@@ -125,9 +125,9 @@ OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const st
     request.set_request_id(NewRequestId());
     const auto created = client->CreateJob(request, job.retry);
     if (!created.ok() && !compared.jobs.empty()) {
-      session->Warn(absl::StrCat(compared.jobs.size(), " of ", plan.size(),
-                                 " jobs were submitted; to cancel them: ampctl job list -q --filter labels.",
-                                 kCompareLabel, "=", id, " | xargs -r ampctl job cancel"));
+      session->Warn(absl::StrCat(compared.jobs.size(), " of ", plan.size(), " jobs were submitted; to cancel them: ",
+                                 session->Command("job list -q --filter labels."), kCompareLabel, "=", id,
+                                 " | xargs -r ", session->Command("job cancel")));
     }
     if (!created.ok()) {
       return FailRefused(session, created.status(), job.submitted);
@@ -135,9 +135,9 @@ OrExitCode<ComparedJobs> SubmitAll(Session* session, JobClient* client, const st
     compared.jobs.push_back(*created);
   }
   NoteReplaced(*session, job.submitted);
-  session->Note(absl::StrCat("submitted ", plan.size(), " jobs as comparison ", id, "\n  jobs:     ampctl job list ",
-                             "--filter labels.", kCompareLabel, "=", id, "\n  verdict:  ampctl compare --label ", id,
-                             verdict_options));
+  session->Note(absl::StrCat("submitted ", plan.size(), " jobs as comparison ", id,
+                             "\n  jobs:     ", session->Command("job list --filter labels."), kCompareLabel, "=", id,
+                             "\n  verdict:  ", session->Command("compare --label "), id, verdict_options));
   return compared;
 }
 

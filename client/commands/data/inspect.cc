@@ -14,6 +14,7 @@
 #include "client/commands/output_file.h"
 #include "client/commands/suggestions.h"
 #include "client/render/format.h"
+#include "client/render/shell_word.h"
 #include "client/render/table.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
@@ -133,7 +134,8 @@ int InspectData(Session* session, const InspectDataOptions& options) {
   if (!file.ok()) {
     const int exit_code = session->Fail(file.status());
     if (options.path.ends_with(".yaml") || options.path.ends_with(".yml")) {
-      session->Note(absl::StrCat("  to check a job file: ampctl job submit --dry-run -f ", Printable(options.path)));
+      session->Note(absl::StrCat("  to check a job file: ", session->Command("job submit --dry-run -f "),
+                                 ShellPath(Printable(options.path))));
     }
     if (absl::IsNotFound(file.status()) && !options.path.starts_with('/')) {
       session->Note(

@@ -13,7 +13,7 @@ namespace ampd::client {
 namespace {
 
 // Returns advice for a job that no worker can run.
-std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
+std::string AdviceOn(const Session& session, v1::PendingReason::Code reason, const std::string& id) {
   switch (reason) {
     case v1::PendingReason::NO_WORKERS:
       return "start a worker: ampd-worker --server ADDRESS, or ampctl dev";
@@ -23,16 +23,16 @@ std::string AdviceOn(v1::PendingReason::Code reason, const std::string& id) {
       return "submit the job with a precision that a worker supports: --set precision.preset=auto";
     case v1::PendingReason::WORKER_UNAVAILABLE:
     case v1::PendingReason::WAITING_FOR_CHECKPOINT_WORKER:
-      return "see the workers: ampctl worker list";
+      return "see the workers: " + session.Command("worker list");
     default:
-      return id.empty() ? "see the workers and their devices: ampctl worker list -o wide"
-                        : "see what each device lacks: ampctl job explain " + id;
+      return id.empty() ? "see the workers and their devices: " + session.Command("worker list -o wide")
+                        : "see what each device lacks: " + session.Command("job explain " + id);
   }
 }
 
-std::string ReasonAndAdvice(const v1::Pending& pending, const std::string& id) {
+std::string ReasonAndAdvice(const Session& session, const v1::Pending& pending, const std::string& id) {
   return absl::StrCat(Printable(pending.message()), "  [", v1::PendingReason::Code_Name(pending.reason()),
-                      "]\n  try: ", AdviceOn(pending.reason(), id));
+                      "]\n  try: ", AdviceOn(session, pending.reason(), id));
 }
 
 std::string CheckRequestId(const std::string& text) {
@@ -66,8 +66,9 @@ void ReportAccepted(Session* session, const v1::Job& job) {
   }
   FlushOutput();
   const std::string id = Printable(job.id());
-  session->Note(absl::StrCat("submitted ", Printable(job.spec().name()), "\n  watch:   ampctl job watch ", id,
-                             "\n  logs:    ampctl job logs -f ", id, "\n  cancel:  ampctl job cancel ", id));
+  session->Note(absl::StrCat(
+      "submitted ", Printable(job.spec().name()), "\n  watch:   ", session->Command("job watch "), id,
+      "\n  logs:    ", session->Command("job logs -f "), id, "\n  cancel:  ", session->Command("job cancel "), id));
   const std::string kept = RenderRetention(job, {absl::Now(), absl::LocalTimeZone()});
   if (!kept.empty()) {
     session->Note("  storage: " + kept);
@@ -81,14 +82,14 @@ void WarnIfNoWorkerFits(const Session& session, JobClient* client, const v1::Job
   const auto now = client->GetJob(job.id());
   if (now.ok() && now->pending().no_worker_fits()) {
     session.Warn(absl::StrCat("warning: no worker can run this job now, and it waits until one can: ",
-                              ReasonAndAdvice(now->pending(), job.id())));
+                              ReasonAndAdvice(session, now->pending(), job.id())));
   }
 }
 
 void WarnIfNoWorkerWouldFit(const Session& session, const v1::Job& checked) {
   if (checked.pending().no_worker_fits()) {
     session.Warn(absl::StrCat("warning: no worker can run this job now, so it would wait until one can: ",
-                              ReasonAndAdvice(checked.pending(), "")));
+                              ReasonAndAdvice(session, checked.pending(), "")));
   }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -6,6 +8,7 @@
 #include "client/commands/confirm_delete.h"
 #include "client/commands/job/change.h"
 #include "client/commands/job/job.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 namespace {
@@ -25,9 +28,11 @@ absl::StatusOr<v1::Job> DeleteJob(JobClient* client, const std::string& id) {
 }
 
 int DeleteJobs(Session* session, const DeleteOptions& options) {
+  std::vector<std::string> words;
+  std::transform(options.ids.begin(), options.ids.end(), std::back_inserter(words), ShellWord);
   const auto refused = AskBeforeDelete(session, options.confirmed,
                                        absl::StrCat("delete ", options.ids.size(), " job(s) with all their data?"),
-                                       absl::StrCat("ampctl job delete --yes ", absl::StrJoin(options.ids, " ")));
+                                       absl::StrCat("job delete --yes ", absl::StrJoin(words, " ")));
   const auto text = [](const v1::Job&) { return "deleted"; };
   return refused.has_value() ? *refused : ChangeJobs(session, options.ids, {.call = DeleteJob, .text = text});
 }

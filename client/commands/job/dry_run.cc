@@ -145,9 +145,8 @@ void PrintMemoryAsComment(Session* session, JobClient* client, const v1::JobSpec
   if (notes_no_worker && estimate->memory_bytes() == 0 &&
       std::all_of(estimate->candidates().begin(), estimate->candidates().end(),
                   [](const auto& candidate) { return candidate.fits().empty(); })) {
-    session->Note(
-        "no connected worker can run the job (once it is submitted, ampctl job explain says why); workers: "
-        "ampctl worker list -o wide");
+    session->Note("no connected worker can run the job (once it is submitted, ampctl job explain says why); workers: " +
+                  session->Command("worker list -o wide"));
   }
   const std::string heading = absl::StrCat(
       "Peak memory of a step, and the largest batch ",

@@ -50,9 +50,9 @@ void ShowExplanation(const Session& session, const std::string& id, const v1::Ex
                rows);
   }
   if (!pending) {
-    session.Note(
-        absl::StrCat("explain is only for jobs that wait in the queue; for the history of this job: ampctl job events ",
-                     Printable(id), "; for all details: ampctl job show ", Printable(id)));
+    session.Note(absl::StrCat("explain is only for jobs that wait in the queue; for the history of this job: ",
+                              session.Command("job events "), Printable(id),
+                              "; for all details: ", session.Command("job show "), Printable(id)));
   }
   if (answer.num_devices() > answer.devices_size()) {
     session.Warn(absl::StrCat(answer.devices_size(), " of ", answer.num_devices(), " devices"));

@@ -117,8 +117,10 @@ int Gradients(Session* session, const GradientsOptions& options) {
   return CallForJob(
       session, options.id,
       [&](JobClient* client, const std::string& id) {
-        JobRequest request = {
-            .answer = v1::Event::GRADIENTS_SAMPLED, .thing = "its gradients", .asked = "be asked for its gradients"};
+        JobRequest request = {.answer = v1::Event::GRADIENTS_SAMPLED,
+                              .thing = "its gradients",
+                              .asked = "be asked for its gradients",
+                              .program = session->Program()};
         request.request.set_id(id);
         request.request.mutable_update_mask()->add_paths("sample_gradients");
         request.request.set_sample_gradients(true);

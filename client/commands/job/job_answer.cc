@@ -35,11 +35,11 @@ absl::StatusOr<v1::Event> AwaitAnswer(JobClient* client, const JobRequest& reque
         break;
       case JobWatch::Next::kCancelled:
         return absl::CancelledError(absl::StrCat("interrupted before job ", id, " reported ", request.thing,
-                                                 "; to check later: ampctl job events ", id));
+                                                 "; to check later: ", request.program, " job events ", id));
       case JobWatch::Next::kTimeout:
         return Error(absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
                      absl::StrCat("job ", id, " has not reported ", request.thing,
-                                  " yet; to check later: ampctl job events ", id));
+                                  " yet; to check later: ", request.program, " job events ", id));
       case JobWatch::Next::kEnded:
         return watch.status().ok() ? absl::FailedPreconditionError(
                                          absl::StrCat("job ", id, " ended before it reported ", request.thing))

@@ -14,8 +14,9 @@ namespace ampd::client {
 struct JobRequest {
   v1::UpdateJobRequest request;
   v1::Event::Kind answer = v1::Event::KIND_UNSPECIFIED;
-  std::string thing;  // what the job reports, with its article: "its gradients"
-  std::string asked;  // what happens to the job: "be profiled", as in "only a running job can be profiled"
+  std::string thing;               // what the job reports, with its article: "its gradients"
+  std::string asked;               // what happens to the job: "be profiled", as in "only a running job can be profiled"
+  std::string program = "ampctl";  // the beginning of suggested commands (Session::Program)
 };
 
 // Sends the request and waits until `deadline` (a time since boot) for the first event of the kind `request.answer`.

@@ -112,13 +112,14 @@ int FailWithFilterMeant(Session* session, const absl::Status& status, const std:
 
 void NoteNoJobs(const Session& session, const std::string& filter) {
   if (filter.empty()) {
-    NoteEmptyList(session, "jobs", "submit one with: ampctl job submit -f job.yaml", "ampctl job list");
+    NoteEmptyList(session, "jobs", "submit one with: " + CommandToCreate(session, "job submit -f job.yaml"),
+                  "job list");
     return;
   }
   const std::string in_tenant = InTenant(session);
   const std::string advice = AdviceOnFilter(filter, /*is_valid=*/true);
-  session.Note(absl::StrCat("no job", in_tenant, " matches --filter '", Printable(filter),
-                            "'; to list all: ", "ampctl job list", in_tenant.empty() ? "" : " --tenant '*'",
+  session.Note(absl::StrCat("no job", in_tenant, " matches --filter '", Printable(filter), "'; to list all: ",
+                            in_tenant.empty() ? session.Command("job list") : InAllTenants(session, "job list"),
                             advice.empty() ? "" : "\n  " + Printable(advice)));
 }
 

@@ -177,7 +177,7 @@ int Logs(Session* session, const LogsOptions& options) {
     return session->Fail(ended);
   }
   if (view.empty()) {
-    session->Note("the trainer wrote nothing; to see what happened: ampctl job events " + *id);
+    session->Note("the trainer wrote nothing; to see what happened: " + session->Command("job events " + *id));
   } else if (!view.printed() && !options.since.empty()) {
     session->Note(absl::StrCat("the log has no lines from the time given by --since '", options.since, "' or later"));
   }

@@ -24,6 +24,7 @@
 #include "client/jobfile/job_file.h"
 #include "client/render/format.h"
 #include "client/render/job_text.h"
+#include "client/render/shell_word.h"
 #include "client/terminal/output.h"
 #include "client/terminal/standard_streams.h"
 
@@ -134,7 +135,7 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
   const v1::Job& job = **ended;
   if (job.state() != v1::Job::SUCCEEDED) {
     session->Warn(absl::StrCat("job ", Printable(id), " is ", v1::Job::State_Name(job.state()), ": ",
-                               Printable(job.message()), "\n  log: ampctl job logs ", Printable(id)));
+                               Printable(job.message()), "\n  log: ", session->Command("job logs "), Printable(id)));
     return ExitCodeOf(job.state());
   }
   const absl::Status written = WritePredictions(session, client, job, options, interrupt);
@@ -142,16 +143,17 @@ int FollowAndWrite(Session* session, JobClient* client, const std::string& id, c
 }
 
 // Returns the spec to submit: the spec of the trained job, overridden by the fields of the job file.
-absl::StatusOr<v1::JobSpec> MakeSpec(JobClient* client, const PredictOptions& options, const v1::JobSpec& from_file) {
+absl::StatusOr<v1::JobSpec> MakeSpec(const Session& session, JobClient* client, const PredictOptions& options,
+                                     const v1::JobSpec& from_file) {
   AMPD_ASSIGN_OR_RETURN(const JobCheckpoint wanted, ParseJobCheckpoint("--checkpoint", options.checkpoint));
   AMPD_ASSIGN_OR_RETURN(const FoundCheckpoint trained, FindJobCheckpoint(client, wanted));
   if (!IsTerminal(trained.job.state())) {
-    return Error(
-        absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
-        absl::StrCat("--checkpoint: job ", trained.job.id(), " is ", v1::Job::State_Name(trained.job.state()),
-                     ", and only the checkpoints of ended jobs can be used; let it end (",
-                     trained.job.state() == v1::Job::PAUSED ? "resume it: ampctl job resume " : "ampctl job wait ",
-                     trained.job.id(), "), or end it: ampctl job cancel ", trained.job.id()));
+    return Error(absl::StatusCode::kFailedPrecondition, "WRONG_STATE",
+                 absl::StrCat("--checkpoint: job ", trained.job.id(), " is ", v1::Job::State_Name(trained.job.state()),
+                              ", and only the checkpoints of ended jobs can be used; let it end (",
+                              trained.job.state() == v1::Job::PAUSED ? "resume it: " + session.Command("job resume ")
+                                                                     : session.Command("job wait "),
+                              trained.job.id(), "), or end it: ", session.Command("job cancel "), trained.job.id()));
   }
   v1::JobSpec spec = PredictingSpec(trained.job, trained.checkpoint.step());
   if (from_file.has_precision()) {
@@ -182,7 +184,8 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
   if (from_file.predict().format() == PredictSpec::NPZ) {
     return absl::InvalidArgumentError(
         "predictions in the format NPZ are several files, so OUTPUT can't be given; leave OUTPUT out, and list the "
-        "files later: ampctl artifact list --job ID");
+        "files later: " +
+        session.Command("artifact list --job ID"));
   }
   if (options.output == "-") {
     return CheckContentToStdout(session);
@@ -193,12 +196,13 @@ absl::Status CheckUsage(const Session& session, const PredictOptions& options, c
 
 int Predict(Session* session, const PredictOptions& options) {
   const bool has_others = !options.output.empty() || options.replace || !options.request_id.empty();
-  OrExitCode<SubmittedFile> read =
-      ReadSubmittedFile(session, {.path = options.file,
-                                  .overrides = options.overrides,
-                                  .name = options.name,
-                                  .command = has_others ? "" : "ampctl job predict --checkpoint " + options.checkpoint,
-                                  .has_weights = true});
+  OrExitCode<SubmittedFile> read = ReadSubmittedFile(
+      session,
+      {.path = options.file,
+       .overrides = options.overrides,
+       .name = options.name,
+       .command = has_others ? "" : session->Command("job predict --checkpoint " + ShellWord(options.checkpoint)),
+       .has_weights = true});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;
   }
@@ -218,7 +222,7 @@ int Predict(Session* session, const PredictOptions& options) {
   if (!client.ok()) {
     return session->Fail(client.status());
   }
-  const auto spec = MakeSpec(*client, options, submitted.file.spec);
+  const auto spec = MakeSpec(*session, *client, options, submitted.file.spec);
   if (!spec.ok()) {
     return session->Fail(spec.status());
   }

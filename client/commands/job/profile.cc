@@ -45,7 +45,8 @@ struct Profile {
 
 // Returns the files that hold the profile, in order. FAILED_PRECONDITION if the job could not record the profile;
 // NOT_FOUND if the server does not have all files.
-absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::string& id, const v1::Event& event) {
+absl::StatusOr<std::vector<v1::Artifact>> FilesOf(const Session& session, JobClient* client, const std::string& id,
+                                                  const v1::Event& event) {
   const auto attribute = event.attributes().find("files");
   int num_files = 0;
   if (attribute == event.attributes().end() || !absl::SimpleAtoi(attribute->second, &num_files) || num_files < 1) {
@@ -62,7 +63,7 @@ absl::StatusOr<std::vector<v1::Artifact>> FilesOf(JobClient* client, const std::
     });
     if (found == all.end()) {
       return absl::NotFoundError(absl::StrCat("the server does not have the complete profile of step ", event.step(),
-                                              "; see the job's events: ampctl job events ", id));
+                                              "; see the job's events: ", session.Command("job events "), id));
     }
     files.push_back(*found);
   }
@@ -105,14 +106,15 @@ absl::StatusOr<Profile> MakeProfile(Session* session, const ProfileOptions& opti
   AMPD_ASSIGN_OR_RETURN(JobClient* const client, session->Client());
   AMPD_ASSIGN_OR_RETURN(const std::string id, FindJobId(client, options.id));
   AMPD_ASSIGN_OR_RETURN(const v1::Job job, client->GetJob(id));
-  JobRequest request = {.answer = v1::Event::PROFILED, .thing = "its profile", .asked = "be profiled"};
+  JobRequest request = {
+      .answer = v1::Event::PROFILED, .thing = "its profile", .asked = "be profiled", .program = session->Program()};
   request.request.set_id(id);
   request.request.mutable_update_mask()->add_paths("profile_steps");
   request.request.set_profile_steps(options.num_steps);
   Profile profile;
   AMPD_ASSIGN_OR_RETURN(profile.event,
                         AwaitAnswer(client, request, SystemClock().SinceBoot() + options.timeout, interrupt));
-  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> files, FilesOf(client, id, profile.event));
+  AMPD_ASSIGN_OR_RETURN(const std::vector<v1::Artifact> files, FilesOf(*session, client, id, profile.event));
   profile.file = options.file.empty()
                      ? absl::StrCat(FileNameFor(job), "-profile-step-", profile.event.step(), ".json.gz")
                      : options.file;

@@ -40,7 +40,7 @@ int Submit(Session* session, const SubmitOptions& options) {
   OrExitCode<SubmittedFile> read = ReadSubmittedFile(session, {.path = options.file,
                                                                .overrides = options.overrides,
                                                                .name = options.name,
-                                                               .command = "ampctl job submit",
+                                                               .command = session->Command("job submit"),
                                                                .end_of_command = "--dry-run"});
   if (const int* const failed = std::get_if<int>(&read); failed != nullptr) {
     return *failed;

@@ -70,7 +70,8 @@ absl::Status NeverReached(const v1::Job& job, const std::string& state) {
 void NoteFailure(const Session& session, const v1::Job& job) {
   if (job.state() == v1::Job::FAILED && !job.message().empty()) {
     session.Note(absl::StrCat(Printable(job.id()), ": ", Printable(job.message()), "  [",
-                              v1::Reason::Code_Name(job.reason()), "]\n  more: ampctl job show ", Printable(job.id())));
+                              v1::Reason::Code_Name(job.reason()), "]\n  more: ", session.Command("job show "),
+                              Printable(job.id())));
   }
 }
 
@@ -88,16 +89,14 @@ void NoteWaiting(const Session* session, JobClient* client, const v1::WatchJobRe
 
 // Returns the error for a job that did not end, or did not reach the wanted state, within the time limit. `state` is
 // its present state.
-absl::Status TimedOut(const std::string& id, const WaitOptions& options, v1::Job::State state) {
+absl::Status TimedOut(const Session& session, const std::string& id, const WaitOptions& options, v1::Job::State state) {
   const bool pauses = state == v1::Job::PAUSED || state == v1::Job::PAUSING;
   return Error(
       absl::StatusCode::kDeadlineExceeded, kWaitTimedOut,
-      absl::StrCat(
-          id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state), " within ",
-          options.timeout == absl::ZeroDuration() ? "0s" : absl::FormatDuration(options.timeout),
-          " (--timeout); the job ",
-          pauses ? "is paused. To resume it: ampctl job resume " : "continues. To see its progress: ampctl job show ",
-          id));
+      absl::StrCat(id, options.state.empty() ? " did not end" : absl::StrCat(" was not ", options.state), " within ",
+                   options.timeout == absl::ZeroDuration() ? "0s" : absl::FormatDuration(options.timeout),
+                   " (--timeout); the job ", pauses ? "is paused. To resume it: " : "continues. To see its progress: ",
+                   session.Command(pauses ? "job resume " : "job show "), id));
 }
 
 // Asks for the job once more at the time limit, because with `--timeout 0s` no message has arrived by then. Returns the
@@ -108,7 +107,8 @@ OrExitCode<v1::Job> JobAtTimeout(Session* session, JobClient* client, const std:
   const auto job = client->GetJob(id);
   const bool is_there = job.ok() && (options.state.empty() ? IsTerminal(job->state())
                                                            : v1::Job::State_Name(job->state()) == options.state);
-  return is_there ? OrExitCode<v1::Job>(*job) : session->Fail(TimedOut(id, options, job.ok() ? job->state() : state));
+  return is_there ? OrExitCode<v1::Job>(*job)
+                  : session->Fail(TimedOut(*session, id, options, job.ok() ? job->state() : state));
 }
 
 // Waits for one job until `deadline` (a time since boot). Returns the job when it has ended or, with --for, when it has

@@ -19,8 +19,8 @@ namespace ampd::client {
 namespace {
 
 void ReportEnd(Session* session, const v1::Job& job) {
-  const std::string next = NextCommands(job);
-  session->Note(absl::StrCat(RenderEnd(job), "\n  details: ampctl job show ", Printable(job.id()),
+  const std::string next = NextCommands(job, session->Program());
+  session->Note(absl::StrCat(RenderEnd(job), "\n  details: ", session->Command("job show "), Printable(job.id()),
                              next.empty() ? "" : "\n", next));
 }
 

@@ -68,7 +68,8 @@ int ShowPolicy(Session* session, const PolicyOptions& options) {
         absl::InvalidArgumentError("give one of the presets of ampctl policy list, or a job file with -f"));
   }
   const bool has_others = !options.preset.empty() || !options.model.empty() || options.device != "gpu";
-  const ProblemAdvice advice = {.command = has_others ? "" : CommandWithFile("ampctl policy show", options.file)};
+  const ProblemAdvice advice = {.command =
+                                    has_others ? "" : CommandWithFile(session->Command("policy show"), options.file)};
   JobFile file;
   const auto spec = SpecOf(options, &file);
   if (!spec.ok()) {

@@ -84,8 +84,11 @@ TEST_F(AmpctlCheckpoint, VerifyOfAJob_SaysHowToDownloadItFirst) {
 TEST_F(AmpctlCheckpoint, Delete_AsksFirstAndTakesTheRightOne) {
   const Result unasked = Run("checkpoint delete " + job_ + " 20 </dev/null");
   EXPECT_EQ(unasked.exit_code, 2);
-  EXPECT_THAT(unasked.err,
-              HasSubstr("stdin is not a terminal; use --yes: ampctl checkpoint delete --yes " + job_ + "@20\n"));
+  EXPECT_THAT(unasked.err, HasSubstr("stdin is not a terminal; use --yes: ampctl checkpoint delete --yes " + job_ +
+                                     "@20 --attempt 2\n"))
+      << "the newest of two attempts that saved step 20";
+  EXPECT_THAT(Run("checkpoint delete " + job_ + "@20 --attempt 1 </dev/null").err,
+              HasSubstr("use --yes: ampctl checkpoint delete --yes " + job_ + "@20 --attempt 1\n"));
   EXPECT_TRUE(fake_.jobs.script()->deleted_checkpoints.empty());
   EXPECT_EQ(Run("checkpoint delete --yes " + job_ + " 20 --attempt 1").out,
             "checkpoint of step 20, attempt 1  deleted\n");

@@ -189,7 +189,8 @@ TEST_F(AmpctlCompare, CtrlC_LeavesTheJobsAndSaysHowToGetTheVerdict) {
   fake_.jobs.release.Notify();
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_THAT(*ReadFile(folder_ + "/err", 1 << 20),
-              HasSubstr("To get the verdict when they have ended: ampctl compare --label c-12345678"));
+              HasSubstr("To get the verdict when they have ended: ampctl --address " + fake_.address() +
+                        " compare --label c-12345678"));
 }
 
 TEST_F(AmpctlCompare, FinishedJobs_AreComparedInEveryFormat) {

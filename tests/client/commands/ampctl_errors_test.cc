@@ -80,7 +80,7 @@ TEST_F(Ampctl, AListWithoutMatchesNamesTheFilter) {
             "no jobs in tenant 'nope'; to list those of all your tenants: ampctl job list --tenant '*'\n");
   EXPECT_EQ(Run("job list --filter name=other --tenant nope").err,
             "no job in tenant 'nope' matches --filter 'name=other'; to list all: ampctl job list --tenant '*'\n");
-  EXPECT_THAT(Run("job list --tenant '*'").err, HasSubstr("no jobs; submit one with"));
+  EXPECT_THAT(Run("job list --tenant '*'").err, HasSubstr("no jobs; submit one with: ampctl job submit -f job.yaml\n"));
   const Result result = Run("job list --filter name=other");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("no job matches --filter 'name=other'; to list all: ampctl job list"));
@@ -94,6 +94,29 @@ TEST_F(Ampctl, ARefusalForTheJobsStateSaysWhatCanBeDone) {
                                     "job show " +
                                     id + "   (end it: ampctl job cancel " + id + ")\n"));
   EXPECT_EQ(fake_.jobs.size(), 1);
+}
+
+TEST_F(Ampctl, SuggestedCommands_HaveTheOptionsThatChooseTheServer) {
+  const std::string no_variable = "AMPD_NONE=1";
+  EXPECT_THAT(Run("--address prod:7070 --tenant vision job delete resnet 'a b' </dev/null", no_variable).err,
+              HasSubstr("use --yes: ampctl --address prod:7070 --tenant vision job delete --yes resnet 'a b'\n"));
+  EXPECT_THAT(Run("job delete resnet --token-file 'my token' --ca=-ca.pem --tenant '*' </dev/null", no_variable).err,
+              HasSubstr("use --yes: ampctl --token-file 'my token' --ca ./-ca.pem --tenant '*' job delete --yes "
+                        "resnet\n"));
+  EXPECT_THAT(Run("job delete resnet </dev/null").err, HasSubstr("use --yes: ampctl job delete --yes resnet\n"))
+      << "an environment variable also holds for the suggested command";
+  const std::string program = "ampctl --address " + fake_.address();
+  const Result empty = Run("job list --tenant vision --address " + fake_.address(), no_variable);
+  EXPECT_THAT(empty.err, HasSubstr("to list those of all your tenants: " + program + " job list --tenant '*'\n"));
+  EXPECT_THAT(Run("job show nobody --address " + fake_.address(), no_variable).err,
+              HasSubstr("  try: list what there is: " + program + " job list\n"));
+  Write("job.yaml", kGoodJob);
+  const Result submitted = Run("job submit -f job.yaml --address " + fake_.address(), no_variable);
+  EXPECT_THAT(submitted.err, HasSubstr("watch:   " + program + " job watch j-"));
+  EXPECT_THAT(submitted.err, HasSubstr("cancel:  " + program + " job cancel j-"));
+  Write("wrong.yaml", "nam: x\n");
+  EXPECT_THAT(Run("job submit -f wrong.yaml --address " + fake_.address(), no_variable).err,
+              HasSubstr("then " + program + " job submit -f wrong.yaml --dry-run\n"));
 }
 
 TEST_F(Ampctl, AnErrorOfAnotherServer_IsNotReportedAsAnUnsupportedField) {

@@ -306,8 +306,8 @@ TEST_F(Ampctl, CtrlCOnlyDetachesFromAWatchAndSaysHowToComeBack) {
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
   fake_.jobs.release.Notify();
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_THAT(*ReadFile(folder_ + "/err", 1 << 20),
-              HasSubstr("the job continues. To attach again: ampctl job watch " + id));
+  EXPECT_THAT(*ReadFile(folder_ + "/err", 1 << 20), HasSubstr("the job continues. To attach again: ampctl --address " +
+                                                              fake_.address() + " job watch " + id));
 }
 
 TEST_F(Ampctl, PauseAndResumeTakeSeveralJobsAndReportTheirStates) {

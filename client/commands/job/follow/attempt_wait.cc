@@ -7,21 +7,21 @@ namespace ampd::client {
 namespace {
 
 // For a job that has no running attempt, returns what happens next, and the command that helps.
-std::string WaitText(const v1::Job& job) {
+std::string WaitText(const Session& session, const v1::Job& job) {
   const std::string id = Printable(job.id());
   const std::string now = job.num_attempts() == 0 ? absl::StrCat(id, " has not started")
                                                   : absl::StrCat("attempt ", job.num_attempts(), " has ended");
   return job.state() == v1::Job::PAUSED || job.state() == v1::Job::PAUSING
-             ? absl::StrCat(now,
-                            " and the job is paused; waiting until it is resumed. To resume it: ampctl job resume ", id)
+             ? absl::StrCat(now, " and the job is paused; waiting until it is resumed. To resume it: ",
+                            session.Command("job resume "), id)
              : absl::StrCat(now, "; waiting for attempt ", job.num_attempts() + 1,
-                            ". To see why the job waits: ampctl job explain ", id);
+                            ". To see why the job waits: ", session.Command("job explain "), id);
 }
 
 }  // namespace
 
 void AttemptWait::Note(const v1::Job& job) {
-  if (std::string text = WaitText(job); text != last_note_) {
+  if (std::string text = WaitText(*session_, job); text != last_note_) {
     session_->Note(text);
     last_note_ = std::move(text);
   }

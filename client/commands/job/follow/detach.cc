@@ -7,7 +7,8 @@
 namespace ampd::client {
 
 int Detach(Session* session, const std::string& id, const char* verb) {
-  session->Note(absl::StrCat("detached; the job continues. To attach again: ampctl job ", verb, " ", id));
+  session->Note(
+      absl::StrCat("detached; the job continues. To attach again: ", session->Command("job "), verb, " ", id));
   return kExitInterrupted;
 }
 

@@ -62,7 +62,7 @@ void WatchView::End() {
     options.height -= kRowsAfter;
     Print(std::string(absl::StripSuffix(RenderWatchScreen(watched_, options), "\n")));
   } else if (!animated_ && !structured_ && changed_ && watched_.progress().step() > 0) {
-    Print(RenderWatchLine(watched_));
+    Print(RenderWatchLine(watched_, session_->Program()));
   }
 }
 
@@ -98,7 +98,7 @@ void WatchView::Show() {
   if (animated_) {
     screen_.Draw(RenderWatchScreen(watched_, options));
   } else {
-    Print(RenderWatchLine(watched_));
+    Print(RenderWatchLine(watched_, session_->Program()));
   }
 }
 }  // namespace ampd::client
