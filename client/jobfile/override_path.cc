@@ -10,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "base/text.h"
+#include "base/yaml/yaml_scalar.h"
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 namespace {
@@ -109,10 +110,12 @@ std::optional<PathRefusal> ExplainDottedLabel(const std::string& path, const std
       absl::StrReplaceAll(path.substr(std::min(path.size(), kLabels.size())), {{"\"", ""}, {"'", ""}, {"\\", ""}});
   const bool is_dotted =
       path.starts_with(kLabels) && absl::StrContains(key, ".") && key.front() != '.' && key.back() != '.';
+  const bool is_shown = !value.empty() && value.size() <= kMaxShownText;
+  const std::string mapping =
+      absl::StrCat("labels={", YamlScalar(key), ": ", is_shown ? YamlScalar(value) : "VALUE", "}");
   return is_dotted ? std::optional(PathRefusal{absl::StrCat(
-                         "a label whose key has a dot is set by a mapping, which replaces all labels: --set "
-                         "'labels={\"",
-                         key, "\": ", value.empty() ? "VALUE" : Shortened(value, kMaxShownText), "}'")})
+                         "a label whose key has a dot is set by a mapping, which replaces all labels: --set ",
+                         ShellWord(mapping))})
                    : std::nullopt;
 }
 

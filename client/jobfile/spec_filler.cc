@@ -15,6 +15,7 @@
 #include "client/jobfile/spec_fields.h"
 #include "client/jobfile/spec_scalar.h"
 #include "client/jobfile/unknown_field.h"
+#include "client/render/shell_word.h"
 
 namespace ampd::client {
 namespace {
@@ -380,9 +381,10 @@ class SpecFiller {
       file_->texts[path.proto] = node.text;
       file_->texts[path.shown] = node.text;
     } else if (IsOverride(node.mark) && IsQuoted(node.text) && node.mark.source == kSetOption + path.shown) {
+      const std::string bare = node.text.size() > kMaxShownText ? "VALUE" : node.text.substr(1, node.text.size() - 2);
       file_->notes.push_back(absl::StrCat(node.mark.source, ": the quotes are a part of the value ",
-                                          Shortened(node.text, kMaxShownText), "; without them: ", node.mark.source,
-                                          "=", Shortened(node.text.substr(1, node.text.size() - 2), kMaxShownText)));
+                                          Shortened(node.text, kMaxShownText), "; without them: ", kSetOption,
+                                          ShellWord(absl::StrCat(path.shown, "=", bare))));
     }
   }
 

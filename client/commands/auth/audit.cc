@@ -9,6 +9,8 @@
 #include "client/commands/auth/auth.h"
 #include "client/commands/call.h"
 #include "client/commands/checks.h"
+#include "client/render/format.h"
+#include "client/render/shell_word.h"
 #include "client/terminal/output.h"
 
 namespace ampd::client {
@@ -43,8 +45,8 @@ int ShowAudit(Session* session, const AuditOptions& options) {
         PrintAuditEntries(*session, {response.entries().begin(), response.entries().end()});
         if (response.entries().empty() && !options.caller.empty() &&
             options.caller.find_first_of(":*") == std::string::npos) {
-          session->Note(absl::StrCat(
-              "  a caller has its kind before its name; did you mean: --caller '*:", Printable(options.caller), "'"));
+          session->Note(absl::StrCat("  a caller has its kind before its name; did you mean: --caller ",
+                                     ShellWord(Printable("*:" + options.caller))));
         }
       });
 }

@@ -128,13 +128,12 @@ absl::StatusOr<ComparedJobs> FindJobs(const Session& session, JobClient* client,
   return compared;
 }
 
-// Returns the user's options that the suggested command for the verdict contains again, each after a blank. A value
-// with a blank in it, as the names of some policies have, is in single quotes.
+// Returns the user's options that the suggested command for the verdict contains again, each after a blank, as words of
+// a shell.
 std::string VerdictOptions(const CompareOptions& options) {
   std::string text;
   const auto add = [&text](const char* name, const std::string& value) {
-    const char* const quote = absl::StrContains(value, ' ') ? "'" : "";
-    absl::StrAppend(&text, value.empty() ? "" : absl::StrCat(" ", name, " ", quote, Printable(value), quote));
+    absl::StrAppend(&text, value.empty() ? "" : absl::StrCat(" ", name, " ", ShellPath(Printable(value))));
   };
   const auto number = [](const std::optional<double>& value) { return value.has_value() ? absl::StrCat(*value) : ""; };
   add("--baseline", options.baseline);

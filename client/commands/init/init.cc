@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/io/file.h"
 #include "client/commands/arguments.h"
+#include "client/commands/job_source.h"
 #include "client/commands/output_file.h"
 #include "client/jobfile/job_template.h"
 #include "client/terminal/standard_streams.h"
@@ -66,8 +67,9 @@ int Init(Session* session, const InitOptions& options) {
   if (WritesToFile(STDOUT_FILENO)) {
     session->Note("to print the job file instead of writing job.yaml: ampctl init - > FILE");
   }
-  session->Note(absl::StrCat("to check it: ampctl job submit -f ", options.file, " --dry-run"));
-  session->Note(absl::StrCat("to run it:   ampctl job submit -f ", options.file, " --follow"));
+  const std::string submit = session->Command("job submit");
+  session->Note(absl::StrCat("to check it: ", CommandWithFile(submit, options.file, "--dry-run")));
+  session->Note(absl::StrCat("to run it:   ", CommandWithFile(submit, options.file, "--follow")));
   return kExitOk;
 }
 

@@ -81,6 +81,14 @@ TEST_F(AmpctlCompare, TheCommandForTheVerdict_HasTheOptionsOfThisOne) {
   const std::string label = fake_.jobs.Specs()[0].labels().at("compare");
   EXPECT_THAT(result.err, HasSubstr("verdict:  ampctl compare --label " + label +
                                     " --baseline bf16 --price 2.5 --html 'a b.html'\n"));
+  EXPECT_THAT(Run("compare -f job.yaml --policies fp32,bf16 --html 'r;v2.html'").err,
+              HasSubstr(" --html 'r;v2.html'\n"));
+  EXPECT_THAT(Run("compare -f job.yaml --policies fp32,bf16 --html=-r.html").err, HasSubstr(" --html ./-r.html\n"));
+}
+
+TEST_F(AmpctlCompare, AJobFileInPlaceOfAJob_IsSuggestedAsAShellReadsIt) {
+  Write("a b.yaml", kJob);
+  EXPECT_THAT(Run("compare 'a b.yaml'").err, HasSubstr("give it with -f: ampctl compare -f 'a b.yaml'\n"));
 }
 
 TEST_F(AmpctlCompare, SubmitsEveryPolicyUnderEverySeedOnOneDeviceWithOneLabel) {

@@ -84,6 +84,15 @@ TEST_F(AmpctlFiles, AFileThatExists_IsReplacedOnlyWithForce) {
   EXPECT_NE(Slurp("mine"), "mine");
 }
 
+TEST_F(AmpctlFiles, AFileNameInASuggestedCommand_IsQuotedForAShell) {
+  const Result blank = Run("init 'a b.yaml'");
+  EXPECT_THAT(blank.err, HasSubstr("to check it: ampctl job submit -f 'a b.yaml' --dry-run\n"));
+  EXPECT_THAT(blank.err, HasSubstr("to run it:   ampctl job submit -f 'a b.yaml' --follow\n"));
+  EXPECT_THAT(Run("init \"it's.yaml\"").err, HasSubstr("ampctl job submit -f 'it'\\''s.yaml' --dry-run\n"));
+  EXPECT_THAT(Run("job submit -f 'https://h/j.yaml?a=1&b=2'").err,
+              HasSubstr("curl -s 'https://h/j.yaml?a=1&b=2' | ampctl job submit -f -\n"));
+}
+
 TEST_F(AmpctlFiles, AFolderInPlaceOfAFile_IsNamed) {
   for (const std::string& command : Writers()) {
     for (const char* force : {"", " --force"}) {

@@ -413,6 +413,9 @@ TEST(OddOverrides, QuotesInAText_AreNoted) {
   EXPECT_THAT(ReadJobFile("name: x\n", "f", {"labels.team=\"nlp\""}).notes,
               ElementsAre("--set labels.team: the quotes are a part of the value \"nlp\"; without them: --set "
                           "labels.team=nlp"));
+  EXPECT_THAT(ReadJobFile("name: x\n", "f", {"labels.team='a b'"}).notes,
+              ElementsAre("--set labels.team: the quotes are a part of the value 'a b'; without them: --set "
+                          "'labels.team=a b'"));
   EXPECT_THAT(ReadJobFile("name: x\n", "f", {"labels.team=nlp"}).notes, IsEmpty());
   EXPECT_THAT(ReadJobFile("name: x\n", "f", {"labels={a: \"b\"}"}).notes, IsEmpty());
 }
@@ -443,8 +446,18 @@ TEST(OddOverrides, NamesInBrackets_AreSuggestedWithDots) {
 
 TEST(OddOverrides, ALabelWithAnEscapedDot_IsAnsweredWithoutTheEscape) {
   for (const char* path : {"labels.exp\\.id", "labels.'exp.id'", "labels.\"exp.id\""}) {
-    EXPECT_THAT(OverrideText(absl::StrCat(path, "=7")), HasSubstr("--set 'labels={\"exp.id\": 7}'")) << path;
+    EXPECT_THAT(OverrideText(absl::StrCat(path, "=7")), HasSubstr("--set 'labels={exp.id: \"7\"}'\n")) << path;
   }
+}
+
+TEST(OddOverrides, TheMappingForADottedLabel_HasTheWholeValue_AsAShellReadsIt) {
+  const std::string value = "it's x, c: y";
+  EXPECT_THAT(OverrideText("labels.a.b=" + value), HasSubstr("--set 'labels={a.b: \"it'\\''s x, c: y\"}'\n"));
+  EXPECT_EQ(ReadJobFile("name: x\n", "f", {"labels={a.b: \"it's x, c: y\"}"}).spec.labels().at("a.b"), value)
+      << "what a shell makes of the suggestion";
+  EXPECT_THAT(OverrideText("labels.a.b=" + std::string(60, 'v')), HasSubstr(": " + std::string(60, 'v') + "}'\n"));
+  EXPECT_THAT(OverrideText("labels.a.b=" + std::string(61, 'v')), HasSubstr("--set 'labels={a.b: VALUE}'\n"));
+  EXPECT_THAT(OverrideText("labels.a.b="), HasSubstr("--set 'labels={a.b: VALUE}'\n"));
 }
 
 TEST(OddOverrides, ALookAlike_IsNamed) {
