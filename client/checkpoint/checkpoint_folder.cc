@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -16,6 +15,7 @@
 #include "base/error.h"
 #include "base/formats/sha256.h"
 #include "base/io/file.h"
+#include "base/io/pending_file.h"
 #include "base/status_macros.h"
 #include "graph/exported/exported_program.h"
 
@@ -146,35 +146,65 @@ absl::Status NameAsPythonDoes(const CheckpointFolder& folder, std::vector<Piece>
   return absl::OkStatus();
 }
 
-absl::Status Copy(const Piece& piece, int to) {
+bool IsCancelled(const std::function<bool()>& is_cancelled) { return is_cancelled != nullptr && is_cancelled(); }
+
+absl::Status Interrupted() { return absl::CancelledError("interrupted"); }
+
+absl::Status Copy(const Piece& piece, const std::function<bool()>& is_cancelled, PendingFile* to) {
   constexpr uint64_t kChunk = 1 << 20;
   const uint64_t size = piece.entry.end - piece.entry.begin;
   for (uint64_t done = 0; done < size;) {
+    if (IsCancelled(is_cancelled)) {
+      return Interrupted();
+    }
     AMPD_ASSIGN_OR_RETURN(const std::string bytes, ReadAt(piece.fd, piece.begin + done, std::min(kChunk, size - done)));
     if (bytes.empty()) {
       return absl::DataLossError("the checkpoint was truncated while it was read");
     }
-    AMPD_RETURN_IF_ERROR(WriteAll(to, bytes));
+    AMPD_RETURN_IF_ERROR(to->Append(bytes));
     done += bytes.size();
   }
   return absl::OkStatus();
 }
 
-absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pieces, const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file.ok()) {
-    return ErrnoError(errno, "cannot be created");
-  }
-  AMPD_RETURN_IF_ERROR(WriteAll(file.get(), header));
+absl::Status WritePieces(const std::string& header, const std::vector<Piece>& pieces, const ExportOptions& options) {
+  AMPD_ASSIGN_OR_RETURN(PendingFile file, PendingFile::Create(options.destination, options.replace));
+  AMPD_RETURN_IF_ERROR(file.Append(header));
   for (const Piece& piece : pieces) {
-    AMPD_RETURN_IF_ERROR(Copy(piece, file.get()));
+    AMPD_RETURN_IF_ERROR(Copy(piece, options.is_cancelled, &file));
   }
-  return fsync(file.get()) == 0 ? absl::OkStatus() : ErrnoError(errno, "cannot be written");
+  return file.Commit();
+}
+
+// Returns the SHA-256 of a file, or CANCELLED.
+absl::StatusOr<std::string> DigestOf(const std::string& path, const std::function<bool()>& is_cancelled) {
+  constexpr size_t kChunk = 1 << 20;
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) {
+    return ErrnoError(errno, "cannot be opened");
+  }
+  Sha256 sha256;
+  for (uint64_t offset = 0;;) {
+    if (IsCancelled(is_cancelled)) {
+      return Interrupted();
+    }
+    AMPD_ASSIGN_OR_RETURN(const std::string bytes, ReadAt(file.get(), offset, kChunk));
+    if (bytes.empty()) {
+      return sha256.HexDigest();
+    }
+    sha256.Update(bytes);
+    offset += bytes.size();
+  }
 }
 
 // Verifies a file before opening it, so that nothing unverified is read.
-absl::StatusOr<OpenTensors> OpenVerified(const CheckpointFolder& folder, const std::string& file) {
-  if (const std::string damage = FindDamage(folder, file); !damage.empty()) {
+absl::StatusOr<OpenTensors> OpenVerified(const CheckpointFolder& folder, const std::string& file,
+                                         const std::function<bool()>& is_cancelled) {
+  const std::string damage = FindDamage(folder, file, is_cancelled);
+  if (IsCancelled(is_cancelled)) {
+    return Interrupted();
+  }
+  if (!damage.empty()) {
     return absl::DataLossError(absl::StrCat(PathOf(folder, file), ": ", damage));
   }
   return Open(PathOf(folder, file));
@@ -211,7 +241,8 @@ absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path) {
   return folder;
 }
 
-std::string FindDamage(const CheckpointFolder& folder, const std::string& file) {
+std::string FindDamage(const CheckpointFolder& folder, const std::string& file,
+                       const std::function<bool()>& is_cancelled) {
   const auto named = folder.manifest.files.find(file);
   if (named == folder.manifest.files.end()) {
     return "the manifest does not name it";
@@ -225,7 +256,7 @@ std::string FindDamage(const CheckpointFolder& folder, const std::string& file) 
   if (size != named->second.size_bytes) {
     return absl::StrCat(size, " bytes; the manifest has ", named->second.size_bytes);
   }
-  const auto sha256 = Sha256OfFile(path);
+  const auto sha256 = DigestOf(path, is_cancelled);
   if (!sha256.ok()) {
     return std::string(sha256.status().message());
   }
@@ -257,15 +288,16 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     return absl::FailedPreconditionError(absl::StrCat(options.destination, " is not a regular file"));
   }
+  const auto exists = absl::AlreadyExistsError(
+      absl::StrCat(options.destination, " already exists; give another name, or --force to replace it"));
   if (!options.replace && std::filesystem::exists(there)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(options.destination, " already exists; give another name, or --force to replace it"));
+    return exists;
   }
-  AMPD_ASSIGN_OR_RETURN(const OpenTensors model, OpenVerified(folder, kModelFile));
+  AMPD_ASSIGN_OR_RETURN(const OpenTensors model, OpenVerified(folder, kModelFile, options.is_cancelled));
   std::vector<Piece> pieces = PiecesOf(model);
   OpenTensors optimizer;
   if (options.averages) {
-    AMPD_ASSIGN_OR_RETURN(optimizer, OpenVerified(folder, kOptimizerFile));
+    AMPD_ASSIGN_OR_RETURN(optimizer, OpenVerified(folder, kOptimizerFile, options.is_cancelled));
     AMPD_RETURN_IF_ERROR(UseAverages(optimizer, pieces));
   }
   AMPD_RETURN_IF_ERROR(NameAsPythonDoes(folder, pieces));
@@ -278,14 +310,10 @@ absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const 
   if (!encoded.ok()) {
     return absl::DataLossError(encoded.status().message());
   }
-  const std::string temporary = absl::StrCat(options.destination, ".tmp.", getpid());
-  absl::Status written = WritePieces(*encoded, pieces, temporary);
-  if (written.ok() && rename(temporary.c_str(), options.destination.c_str()) != 0) {
-    written = ErrnoError(errno, "cannot be renamed");
-  }
-  if (!written.ok()) {
-    unlink(temporary.c_str());
-    return At(options.destination, written);
+  if (const absl::Status written = WritePieces(*encoded, pieces, options); !written.ok()) {
+    return absl::IsAlreadyExists(written) ? exists
+           : absl::IsCancelled(written)   ? written
+                                          : At(options.destination, written);
   }
   uint64_t data_bytes = 0;
   for (const Piece& piece : pieces) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ absl::StatusOr<CheckpointFolder> OpenCheckpointFolder(const std::string& path);
 
 // Reads the whole `file`, which must be named in the manifest, and describes its damage: a missing file, a size or
 // SHA-256 that differs from the manifest, or a .safetensors file with an invalid format. Returns "" if the file is
-// intact.
-std::string FindDamage(const CheckpointFolder& folder, const std::string& file);
+// intact. If `is_cancelled` is set and returns true between two pieces of the file, stops and returns "interrupted".
+std::string FindDamage(const CheckpointFolder& folder, const std::string& file,
+                       const std::function<bool()>& is_cancelled = nullptr);
 
 // Reads the header of one of the folder's safetensors files, without the tensors.
 absl::StatusOr<SafetensorsHeader> ReadTensorTable(const CheckpointFolder& folder, const std::string& file);
@@ -36,6 +38,8 @@ struct ExportOptions {
   std::string destination;  // the file to write
   bool replace = false;     // whether to overwrite an existing file
   bool averages = false;    // whether to export the parameters' averages, which some optimizers keep
+  // Called between two pieces of the work. If it returns true, the export ends with CANCELLED. Null: it never ends so.
+  std::function<bool()> is_cancelled = nullptr;
 };
 
 struct ExportedModel {
@@ -50,8 +54,8 @@ bool IsExported(const std::string& file, bool averages);
 // Python's state_dict. The metadata is {"format": "pt"}, which transformers requires. For an exported model, tensors
 // that Python does not save are omitted, and a tied parameter is written under each of its names. Verifies everything
 // that it reads against the manifest. DATA_LOSS for a damaged checkpoint; ALREADY_EXISTS if the destination exists and
-// `replace` is false; FAILED_PRECONDITION if `averages` is set but the checkpoint has none, or if the destination can't
-// be written.
+// `replace` is false, also if it appears during the export; FAILED_PRECONDITION if `averages` is set but the checkpoint
+// has none, or if the destination can't be written.
 absl::StatusOr<ExportedModel> ExportModel(const CheckpointFolder& folder, const ExportOptions& options);
 
 }  // namespace ampd::client

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/io/pending_file.h"
 
 namespace ampd::client {
 
@@ -50,6 +51,18 @@ absl::Status CheckOutputFile(const std::string& path, bool replace) {
     return absl::FailedPreconditionError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+absl::Status WriteOutputFile(const std::string& path, std::string_view content, bool replace) {
+  auto file = PendingFile::Create(path, replace);
+  absl::Status written = file.status();
+  if (written.ok()) {
+    written = file->Append(content);
+    written = written.ok() ? file->Commit() : written;
+  }
+  return absl::IsAlreadyExists(written) ? OutputExists(path)
+         : written.ok()                 ? written
+                                        : AsOutputError(WithPrefix(path, written));
 }
 
 absl::Status CheckInputFile(const std::string& path) {

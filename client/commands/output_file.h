@@ -1,14 +1,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "ampd/v1/job.pb.h"
 
 // Checks of the paths that a command reads and writes on this machine. They give all commands the same errors, before
-// the command reads or writes anything. A file may still appear between the check and the writing; the function that
-// writes must not replace it.
+// the command reads or writes anything. A file may still appear between the check and the writing, so all commands
+// write with WriteOutputFile or with PendingFile (base/io/pending_file.h), which do not replace it.
 namespace ampd::client {
 
 // Checks that the file at `path` can be read. NOT_FOUND if there is none. INVALID_ARGUMENT if it is a folder or may not
@@ -23,6 +24,10 @@ absl::Status AsInputError(const absl::Status& status);
 // if `path` is not a regular file; ALREADY_EXISTS if the file exists and `replace` is false; INVALID_ARGUMENT for "-".
 // Commands that support "-" as stdout do not call this function for it.
 absl::Status CheckOutputFile(const std::string& path, bool replace);
+
+// Writes the file at `path`: durably, and completely or not at all. ALREADY_EXISTS if it exists and `replace` is false,
+// also if it has appeared since CheckOutputFile. Other errors have the codes of CheckOutputFile and name the path.
+absl::Status WriteOutputFile(const std::string& path, std::string_view content, bool replace);
 
 // Changes the code of an error of writing a local file to FAILED_PRECONDITION, so that all commands end with the same
 // exit code. Returns other errors, such as those of the server, unchanged.

@@ -133,6 +133,7 @@ absl::Status CheckName(const Session& session, const ExportCheckpointOptions& op
 }
 
 int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
+  const Cancellation* const interrupt = session->CancelledByInterrupt();
   if (const absl::Status allowed = CheckName(*session, options); !allowed.ok()) {
     return session->Fail(allowed);
   }
@@ -148,8 +149,10 @@ int ExportCheckpoint(Session* session, ExportCheckpointOptions options) {
   if (const absl::Status allowed = CheckExported(options); !allowed.ok()) {
     return session->Fail(allowed);
   }
-  const auto exported =
-      ExportModel(*folder, {.destination = options.file, .replace = options.replace, .averages = options.averages});
+  const auto exported = ExportModel(*folder, {.destination = options.file,
+                                              .replace = options.replace,
+                                              .averages = options.averages,
+                                              .is_cancelled = [interrupt] { return interrupt->cancelled(); }});
   if (!exported.ok()) {
     return session->Fail(exported.status());
   }

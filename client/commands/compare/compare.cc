@@ -8,11 +8,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/error.h"
-#include "base/io/file.h"
 #include "base/status_macros.h"
 #include "client/commands/arguments.h"
 #include "client/commands/checks.h"
@@ -221,9 +218,14 @@ int Compare(Session* session, const CompareOptions& options) {
   }
   Print(*session, *comparison);
   if (!options.html_file.empty()) {
-    if (const absl::Status written = WriteFileAtomically(options.html_file, HtmlReport(*comparison), kUserFile);
-        !written.ok()) {
-      return session->Fail(AsOutputError(WithPrefix(options.html_file, written)));
+    const absl::Status written = WriteOutputFile(options.html_file, HtmlReport(*comparison), options.force);
+    if (!written.ok()) {
+      const int exit_code = session->Fail(written);
+      if (!compared.id.empty()) {
+        session->Note(absl::StrCat("  to write the report of these jobs to another file: ",
+                                   session->Command("compare --label "), compared.id, " --html FILE"));
+      }
+      return exit_code;
     }
     session->Note(absl::StrCat("report: ", Printable(options.html_file)));
   }

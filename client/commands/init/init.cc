@@ -12,8 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "base/error.h"
-#include "base/io/file.h"
 #include "client/commands/arguments.h"
 #include "client/commands/job_source.h"
 #include "client/commands/output_file.h"
@@ -56,8 +54,8 @@ int Init(Session* session, const InitOptions& options) {
   if (const absl::Status allowed = CheckOutputFile(options.file, options.replace); !allowed.ok()) {
     return session->Fail(allowed);
   }
-  if (const absl::Status written = WriteFileAtomically(options.file, *text, kUserFile); !written.ok()) {
-    return session->Fail(AsOutputError(WithPrefix(options.file, written)));
+  if (const absl::Status written = WriteOutputFile(options.file, *text, options.replace); !written.ok()) {
+    return session->Fail(written);
   }
   if (session->names_only()) {
     WriteText(options.file + "\n");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/formats/safetensors.h"
 #include "base/formats/sha256.h"
+#include "client/checkpoint/checkpoint_folder.h"
 #include "tests/client/ampctl_fixture.h"
 #include "tests/client/commands/checkpoint_fixture.h"
 #include "tests/golden_file.h"
@@ -94,6 +95,49 @@ TEST_F(AmpctlCheckpoint, Delete_AsksFirstAndTakesTheRightOne) {
             "checkpoint of step 20, attempt 1  deleted\n");
   EXPECT_EQ(fake_.jobs.script()->deleted_checkpoints.count({job_, 1, 20}), 1u);
   EXPECT_EQ(Run("checkpoint delete --yes " + job_ + " 20 --attempt 1").exit_code, 3);
+}
+
+TEST_F(AmpctlCheckpoint, AnExportThatIsInterrupted_LeavesNoFile) {
+  const auto folder = OpenCheckpointFolder(folder_ + "/ck");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  std::filesystem::create_directory(folder_ + "/to");
+  int num_before = 0;
+  for (bool is_done = false; !is_done; ++num_before) {
+    int num_calls = 0;
+    const auto exported =
+        ExportModel(*folder, {.destination = folder_ + "/to/model.safetensors", .averages = true, .is_cancelled = [&] {
+                                return num_calls++ >= num_before;
+                              }});
+    is_done = exported.ok();
+    EXPECT_TRUE(is_done || absl::IsCancelled(exported.status())) << exported.status();
+    EXPECT_EQ(std::filesystem::is_empty(folder_ + "/to"), !is_done) << num_before;
+  }
+  EXPECT_GT(num_before, 6) << "the export can be interrupted while it verifies two files, and while it copies";
+}
+
+TEST_F(AmpctlCheckpoint, AFileThatAppearsDuringAnExport_IsKept) {
+  const auto folder = OpenCheckpointFolder(folder_ + "/ck");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  int num_calls = 0;
+  const std::string path = folder_ + "/out.safetensors";
+  const auto count = [&num_calls] {
+    ++num_calls;
+    return false;
+  };
+  ASSERT_TRUE(ExportModel(*folder, {.destination = path, .is_cancelled = count}).ok());
+  const int last = num_calls;
+  std::filesystem::remove(path);
+  num_calls = 0;
+  const auto appear = [&] {
+    if (++num_calls == last) {
+      Write("out.safetensors", "mine");
+    }
+    return false;
+  };
+  const auto refused = ExportModel(*folder, {.destination = path, .is_cancelled = appear});
+  EXPECT_TRUE(absl::IsAlreadyExists(refused.status())) << refused.status();
+  EXPECT_EQ(Slurp("out.safetensors"), "mine");
+  EXPECT_TRUE(ExportModel(*folder, {.destination = path, .replace = true}).ok());
 }
 
 TEST_F(AmpctlCheckpoint, EveryDamage_IsNamedByVerifyAndRefusedByExport) {

@@ -233,6 +233,24 @@ TEST_F(AmpctlCompare, TheHtmlFile_IsWrittenButNeverReplacesAFileUnasked) {
   EXPECT_THAT(*ReadFile(folder_ + "/report.html", 1 << 24), StartsWith("<!DOCTYPE html>"));
 }
 
+TEST_F(AmpctlCompare, AFileThatAppearsDuringTheTraining_IsKept_AndTheReportIsPrinted) {
+  Write("job.yaml", kJob);
+  fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
+  const auto points_of = fake_.jobs.script()->points_of;
+  fake_.jobs.script()->points_of = [points_of, this](const v1::Job& job) {
+    Write("report.html", "mine");
+    return points_of(job);
+  };
+  const Result result = Run("compare -f job.yaml --policies fp32,bf16 --html report.html");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Keep fp32"));
+  EXPECT_THAT(result.err, HasSubstr("error: report.html already exists; write to another file, or use --force to "
+                                    "replace this one\n  to write the report of these jobs to another file: ampctl "
+                                    "compare --label " +
+                                    fake_.jobs.Specs()[0].labels().at("compare") + " --html FILE\n"));
+  EXPECT_EQ(*ReadFile(folder_ + "/report.html", 1 << 24), "mine");
+}
+
 TEST_F(AmpctlCompare, IfNoPolicyCanBeTaken_ExitsWithOne) {
   PutFinished("", v1::Job::FAILED);
   const Result result = Run("compare j-fp320 j-bf160");

@@ -84,6 +84,27 @@ TEST_F(AmpctlFiles, AFileThatExists_IsReplacedOnlyWithForce) {
   EXPECT_NE(Slurp("mine"), "mine");
 }
 
+TEST_F(AmpctlFiles, AFileOfTheUserThatEndsInTmp_IsKept) {
+  fake_.jobs.script()->created_state = v1::Job::SUCCEEDED;
+  for (const char* command : {"init", "checkpoint export ck", "compare -f job.yaml --html"}) {
+    Write("out.safetensors.tmp", "mine");
+    const Result result = Run(absl::StrCat(command, " out.safetensors"));
+    EXPECT_TRUE(std::filesystem::remove(folder_ + "/out.safetensors")) << command << result.err;
+    EXPECT_EQ(Slurp("out.safetensors.tmp"), "mine") << command;
+  }
+}
+
+TEST_F(AmpctlFiles, AFileThatAppearedAfterTheCheck_IsKept) {
+  Write("new", "mine");
+  const absl::Status refused = WriteOutputFile(folder_ + "/new", "content", /*replace=*/false);
+  EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("/new already exists; write to another file, or use --force"));
+  EXPECT_EQ(Slurp("new"), "mine");
+  EXPECT_TRUE(WriteOutputFile(folder_ + "/new", "content", /*replace=*/true).ok());
+  EXPECT_EQ(Slurp("new"), "content");
+  EXPECT_TRUE(absl::IsFailedPrecondition(WriteOutputFile(folder_ + "/nowhere/new", "content", /*replace=*/false)));
+}
+
 TEST_F(AmpctlFiles, AFileNameInASuggestedCommand_IsQuotedForAShell) {
   const Result blank = Run("init 'a b.yaml'");
   EXPECT_THAT(blank.err, HasSubstr("to check it: ampctl job submit -f 'a b.yaml' --dry-run\n"));
