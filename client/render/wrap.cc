@@ -28,6 +28,45 @@ int HangOf(std::string_view line, int width) {
   return std::min(static_cast<int>(lead >= kDescription ? lead : lead + 2), width / 2);
 }
 
+// Returns the end of the command line of ampctl at `begin`, with the punctuation behind it. The command ends before two
+// blanks or " (", behind a ';' or ',' that a blank or the end of the line follows, and behind a ')' that it has not
+// opened. Without `has_quotes`, quotation marks are characters like any other.
+size_t CommandEnd(std::string_view line, size_t begin, bool has_quotes = true) {
+  char quote = 0;
+  int depth = 0;
+  for (size_t i = begin; i < line.size(); ++i) {
+    const char c = line[i];
+    const char next = i + 1 < line.size() ? line[i + 1] : ' ';
+    if (c == '\\' && quote != '\'') {
+      ++i;
+    } else if (quote != 0) {
+      quote = c == quote ? '\0' : quote;
+    } else if (has_quotes && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')' && depth-- == 0) {
+      return std::min(line.find(' ', i), line.size());
+    } else if (depth == 0 && (c == ';' || c == ',') && next == ' ') {
+      return i + 1;
+    } else if (depth == 0 && c == ' ' && (next == ' ' || next == '(')) {
+      return i;
+    }
+  }
+  return quote == 0 ? line.size() : CommandEnd(line, begin, /*has_quotes=*/false);
+}
+
+// Whether a command line that the reader may type begins at `begin`, and not a sentence about ampctl or one of its
+// commands. A command line to type stands at the beginning of the line, behind a colon or "then", or behind another one
+// (`follows_command`).
+bool IsToType(std::string_view line, size_t begin, bool follows_command) {
+  const size_t lead = std::min(LeadingSpaces(line), begin);
+  std::string_view before = line.substr(lead, begin - lead);
+  before = before.substr(0, before.find_last_not_of(' ') + 1);
+  return line.substr(begin).starts_with(kProgram) && before != "error:" && before != "warning:" && before != "note:" &&
+         (before.empty() || before.ends_with(":") || before.ends_with(" then") || follows_command);
+}
+
 // Returns the end of the piece of text at `begin` that must not be split: a word or, if it fits into `space` columns, a
 // command line of ampctl.
 size_t PieceEnd(std::string_view line, size_t begin, int space) {
@@ -35,50 +74,27 @@ size_t PieceEnd(std::string_view line, size_t begin, int space) {
   if (line.substr(begin, kProgram.size()) != kProgram) {
     return word;
   }
-  size_t end =
-      std::min({line.find_first_of(";,)", begin), line.find("  ", begin), line.find(" (", begin), line.size()});
-  while (end < line.size() && line[end] != ' ') {
-    ++end;  // Punctuation stays with the preceding word.
-  }
+  const size_t end = CommandEnd(line, begin);
   return DisplayWidth(line.substr(begin, end - begin)) <= space ? end : word;
 }
 
-std::string WrapProse(std::string_view line, int width) {
-  const int hang = HangOf(line, width);
-  std::string wrapped(LeadingSpaces(line), ' ');
-  int column = static_cast<int>(wrapped.size());
-  bool is_first = true;
-  for (size_t at = wrapped.size(); at < line.size();) {
-    const size_t begin = std::min(line.find_first_not_of(' ', at), line.size());
-    const size_t end = PieceEnd(line, begin, width - hang);
-    const std::string_view piece = line.substr(begin, end - begin);
-    const int num_spaces = static_cast<int>(begin - at);
-    if (!is_first && column + num_spaces + DisplayWidth(piece) > width) {
-      absl::StrAppend(&wrapped, "\n", std::string(hang, ' '));
-      column = hang;
-    } else {
-      absl::StrAppend(&wrapped, std::string(num_spaces, ' '));
-      column += num_spaces;
-    }
-    wrapped += piece;
-    column += DisplayWidth(piece);
-    is_first = false;
-    at = end;
-  }
-  return wrapped;
-}
-
-// Splits a command line into words. A quoted word may contain spaces.
+// Splits a command line into words. A quoted word may contain spaces, and a backslash takes the next character as it
+// is.
 std::vector<std::string> ShellWords(std::string_view line) {
   std::vector<std::string> words(1);
   char quote = 0;
+  bool is_escaped = false;
   for (const char c : line) {
-    if (c == ' ' && quote == 0) {
+    if (c == ' ' && quote == 0 && !is_escaped) {
       words.emplace_back();
       continue;
     }
-    quote = quote == 0 && (c == '\'' || c == '"') ? c : quote == c ? '\0' : quote;
     words.back() += c;
+    if (is_escaped || (c == '\\' && quote != '\'')) {
+      is_escaped = !is_escaped;
+      continue;
+    }
+    quote = quote == 0 && (c == '\'' || c == '"') ? c : quote == c ? '\0' : quote;
   }
   return words;
 }
@@ -99,6 +115,37 @@ std::string WrapCommand(std::string_view line, int width) {
       column += columns + (is_first ? 0 : 1);
     }
     is_first = false;
+  }
+  return wrapped;
+}
+
+std::string WrapProse(std::string_view line, int width) {
+  const int hang = HangOf(line, width);
+  std::string wrapped(LeadingSpaces(line), ' ');
+  int column = static_cast<int>(wrapped.size());
+  bool is_first = true;
+  bool follows_command = false;
+  for (size_t at = wrapped.size(); at < line.size();) {
+    const size_t begin = std::min(line.find_first_not_of(' ', at), line.size());
+    const bool is_to_type = IsToType(line, begin, follows_command);
+    const size_t end = is_to_type ? CommandEnd(line, begin) : PieceEnd(line, begin, width - hang);
+    const std::string_view piece = line.substr(begin, end - begin);
+    const int num_spaces = static_cast<int>(begin - at);
+    if (is_to_type && DisplayWidth(piece) > width - hang) {
+      // A shell would run the first line alone if the command were broken as prose is.
+      const std::string indent(is_first ? begin : static_cast<size_t>(hang), ' ');
+      wrapped = absl::StrCat(is_first ? "" : wrapped + "\n", WrapCommand(indent + std::string(piece), width));
+      column = DisplayWidth(wrapped.substr(wrapped.rfind('\n') + 1));
+    } else if (!is_first && column + num_spaces + DisplayWidth(piece) > width) {
+      absl::StrAppend(&wrapped, "\n", std::string(hang, ' '), std::string(piece));
+      column = hang + DisplayWidth(piece);
+    } else {
+      absl::StrAppend(&wrapped, std::string(num_spaces, ' '), std::string(piece));
+      column += num_spaces + DisplayWidth(piece);
+    }
+    is_first = false;
+    follows_command = is_to_type;
+    at = end;
   }
   return wrapped;
 }

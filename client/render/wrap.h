@@ -9,8 +9,9 @@ namespace ampd::client {
 // `width` is 0. The second and further parts of a broken line are indented. In a line such as "state  FAILED: ..." or
 // "  --limit N   Maximum number", they begin below the text; in other lines, they have two more spaces than the line. A
 // word that is longer than a line is not broken, so that a path can be copied. A command line of ampctl within a text
-// is not broken if it fits on a line of its own. A line that is only a command line is broken with backslashes, as a
-// shell reads it. The text may have the colours of Palette.
+// is not broken if it fits on a line of its own. If it does not fit, it is broken with backslashes, as a shell reads
+// it, so that it can be copied. A sentence that only mentions a command is broken like any other text. The text may
+// have the colours of Palette.
 std::string WrapLines(std::string_view text, int width);
 
 }  // namespace ampd::client

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <regex>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -466,6 +469,41 @@ TEST(Wrap, KeepsACommandWhole_OrContinuesItAsAShellReadsIt) {
   EXPECT_EQ(WrapLines("  ampctl job list --filter 'state=running AND name=x' --sort loss", 46),
             "  ampctl job list --filter \\\n"
             "      'state=running AND name=x' --sort loss");
+}
+
+TEST(Wrap, BreaksACommandWithinATextAsAShellReadsIt) {
+  EXPECT_EQ(
+      WrapLines("to see the verdict: ampctl compare --label c-12345678 --policies fp32,bf16 --html 'a b.html'", 50),
+      "to see the verdict:\n"
+      "  ampctl compare --label c-12345678 --policies \\\n"
+      "      fp32,bf16 --html 'a b.html'");
+  EXPECT_EQ(WrapLines("to compare: ampctl compare --policies fp32,bf16 -f job.yaml, or ask", 50),
+            "to compare:\n"
+            "  ampctl compare --policies fp32,bf16 -f job.yaml,\n"
+            "  or ask")
+      << "a comma within a word does not end the command";
+  EXPECT_EQ(WrapLines("error: ampctl has no command that trains a model", 30),
+            "error: ampctl has no command\n"
+            "  that trains a model")
+      << "a sentence about ampctl";
+}
+
+TEST(Wrap, ACommandWithinAText_CanBeCopiedAtAnyWidth) {
+  for (const std::string command :
+       {"ampctl --address prod:7070 --tenant vision job delete --yes resnet 'a  b; c' 'it'\\''s (x), y'",
+        "ampctl job list -q --filter 'state=failed OR name=x, y' | xargs -r ampctl job delete --yes",
+        "ampctl compare -f job.yaml --policies fp32,bf16,fp16 --set 'labels={a.b: \"x, c: y\"}'",
+        "ampctl job submit -f a\\ b.yaml --name $(date +%s) --follow"}) {
+    for (const std::string& text :
+         {"error: no; use --yes: " + command, "correct it, then " + command, "  watch:   " + command,
+          "try: see it (to end it: " + command + "); to list all: ampctl job list",
+          "to see it: ampctl job show j-a; " + command + "; then look", command}) {
+      for (int width = 10; width <= 200; ++width) {
+        const std::string copied = std::regex_replace(WrapLines(text, width), std::regex(" \\\\\n +"), " ");
+        EXPECT_THAT(copied, testing::HasSubstr(command)) << width << "\n" << WrapLines(text, width);
+      }
+    }
+  }
 }
 
 TEST(JobText, AQueuedJobShowsWhyItWaits) {
