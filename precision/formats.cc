@@ -20,7 +20,7 @@ using P = v1::PrecisionPolicy;
 class FormatsBuilder {
  public:
   FormatsBuilder(const P& policy, const Preset& preset)
-      : policy_(policy), harm_is_meant_(policy.allow_unsafe() || !preset.caveat.empty()), formats_(preset.formats) {}
+      : policy_(policy), harm_is_meant_(IsHarmMeant(policy, preset)), formats_(preset.formats) {}
 
   void TakeCompute(Dtype compute) {
     // If the policy changes the compute format, the other formats that were equal to it change too. But sums,
@@ -207,6 +207,8 @@ LossScaleConfig ScalingOf(const P& policy, const Preset& preset) {
 }
 
 }  // namespace
+
+bool IsHarmMeant(const P& policy, const Preset& preset) { return policy.allow_unsafe() || !preset.caveat.empty(); }
 
 std::optional<Dtype> StorageDtype(P::Dtype dtype) {
   switch (dtype) {

@@ -13,6 +13,9 @@ namespace ampd::precision {
 // kNone: the job predicts, so no parameter is updated.
 enum class OptimizerKind { kNone, kSgd, kAdam };
 
+// Whether the policy may use formats that train badly: it sets allow_unsafe, or its preset has a caveat.
+bool IsHarmMeant(const v1::PrecisionPolicy& policy, const Preset& preset);
+
 // The tensor format in which numbers of an API dtype are stored. It is the dtype itself for fp32, bf16 and fp16, and
 // fp32 for tf32; nothing for any other dtype.
 std::optional<graph::Dtype> StorageDtype(v1::PrecisionPolicy::Dtype dtype);
@@ -21,7 +24,7 @@ std::optional<graph::Dtype> StorageDtype(v1::PrecisionPolicy::Dtype dtype);
 graph::Dtype ComputeOf(const v1::PrecisionPolicy& policy, const Preset& preset);
 
 // The preset's formats, overridden by the policy's fields. Returns INVALID_ARGUMENT with all violations if formats
-// contradict each other or are harmful (unless the policy sets allow_unsafe), and UNIMPLEMENTED, naming the field, for
+// contradict each other or are harmful (unless IsHarmMeant), and UNIMPLEMENTED, naming the field, for
 // a format that the engine does not support.
 absl::StatusOr<Formats> ResolveFormats(const v1::PrecisionPolicy& policy, const Preset& preset,
                                        OptimizerKind optimizer);

@@ -9,6 +9,7 @@
 #include "ampd/v1/worker.pb.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
+#include "precision/bare_parameters.h"
 #include "precision/capability.h"
 #include "precision/dtype_givers.h"
 #include "precision/fp8.h"
@@ -240,15 +241,20 @@ void Warn(const PrecisionPolicy& policy, const graph::Graph& graph, ResolvedPoli
   const Formats& formats = resolved.formats;
   if (const std::string_view caveat = FindPreset(resolved.preset)->caveat; !caveat.empty()) {
     resolved.warnings.emplace_back(caveat);
-  } else if (formats.parameter != Dtype::kFloat32 && formats.master == Masters::kNone && !formats.stochastic_rounding) {
-    resolved.warnings.push_back(
-        absl::StrCat("precision.master is none: updates below half a unit in the last place of ",
-                     std::string(graph::DtypeName(formats.parameter)), " are lost"));
+  } else {
+    for (const Dtype dtype : BareDtypes(resolved)) {
+      resolved.warnings.push_back(
+          absl::StrCat("precision.master is none: updates below half a unit in the last place of ",
+                       std::string(graph::DtypeName(dtype)), " are lost"));
+    }
   }
   if (std::string why = WhyNoFp8(resolved); !why.empty() && !graph.nodes().empty()) {
     resolved.warnings.push_back(std::move(why));
   }
-  if (formats.compute == Dtype::kFloat16 && resolved.loss_scale.kind == LossScaleConfig::Kind::kOff) {
+  const bool has_fp16 = formats.compute == Dtype::kFloat16 ||
+                        std::any_of(resolved.module_rules.begin(), resolved.module_rules.end(),
+                                    [](const ModuleRule& rule) { return rule.compute == Dtype::kFloat16; });
+  if (has_fp16 && resolved.loss_scale.kind == LossScaleConfig::Kind::kOff) {
     resolved.warnings.push_back("precision.loss_scale is off: gradients below 6e-8 become 0 in fp16");
   }
   if (formats.accumulation != Dtype::kFloat32 && policy.accumulation() != PrecisionPolicy::DTYPE_UNSPECIFIED) {
@@ -332,6 +338,7 @@ absl::StatusOr<ResolvedPolicy> ResolvePolicy(const PrecisionPolicy& policy, cons
   resolved.norms_find_amaxes =
       resolved.fuses_layer_norms && resolved.fp8.has_value() && resolved.fp8->scaling != Fp8Recipe::Scaling::kBlock;
   FillTable(graph, resolved);
+  AMPD_RETURN_IF_ERROR(RefuseBareFp16(policy, optimizer, resolved));
   Warn(policy, graph, resolved);
   WarnOfSlowness(graph, device, resolved);
   return resolved;

@@ -31,6 +31,7 @@ namespace ampd::precision {
 namespace {
 
 using graph::Dtype;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
@@ -278,6 +279,47 @@ TEST(ResolvePolicy, LowPrecisionWithoutAMasterIsRefusedNamingTheField) {
     const auto status = Resolve(policy, Cpu(true), OptimizerKind::kAdam).status();
     EXPECT_THAT(ViolationsOf(status), ElementsAre(Field(&FieldViolation::field, "precision.master"))) << preset;
   }
+}
+
+// A bf16 policy without masters, and a rule that stores the parameters of the classifier in fp16.
+v1::PrecisionPolicy BareWithFp16Rule(bool stochastic_rounding) {
+  v1::PrecisionPolicy policy = PresetNamed("bf16");
+  policy.set_master(v1::PrecisionPolicy::none);
+  policy.set_stochastic_rounding(stochastic_rounding);
+  v1::ModuleRule* rule = policy.add_module_rules();
+  rule->set_match("classifier*");
+  rule->set_compute(v1::PrecisionPolicy::fp16);
+  return policy;
+}
+
+TEST(ResolvePolicy, Fp16ParametersWithoutAMasterAreRefusedIfARuleAsksForThem) {
+  for (const bool stochastic_rounding : {true, false}) {
+    const v1::PrecisionPolicy policy = BareWithFp16Rule(stochastic_rounding);
+    EXPECT_THAT(ViolationsOf(Resolve(policy).status()),
+                ElementsAre(AllOf(Field(&FieldViolation::field, "precision.module_rules"),
+                                  Field(&FieldViolation::description, HasSubstr("classifier.0.weight")))));
+    EXPECT_TRUE(Resolve(policy, Cpu(true), OptimizerKind::kNone).ok()) << "a prediction updates no parameter";
+    v1::PrecisionPolicy in_fp32 = policy;
+    in_fp32.mutable_module_rules(0)->set_parameter(v1::PrecisionPolicy::fp32);
+    EXPECT_TRUE(Resolve(in_fp32).ok());
+    v1::PrecisionPolicy unsafe = policy;
+    unsafe.set_allow_unsafe(true);
+    EXPECT_TRUE(Resolve(unsafe).ok());
+  }
+  v1::PrecisionPolicy with_master = BareWithFp16Rule(false);
+  with_master.set_master(v1::PrecisionPolicy::fp32);
+  EXPECT_TRUE(Resolve(with_master).ok());
+}
+
+TEST(ResolvePolicy, WarnsOfFp16InRulesAsOfFp16InThePolicy) {
+  v1::PrecisionPolicy policy = BareWithFp16Rule(/*stochastic_rounding=*/true);
+  policy.set_allow_unsafe(true);
+  const auto fp16_is_bare = HasSubstr("last place of float16");
+  const auto scale_is_off = HasSubstr("loss_scale is off");
+  EXPECT_THAT(Resolve(policy, Gpu(9, 0))->warnings, ElementsAre(fp16_is_bare, scale_is_off));
+  policy.set_stochastic_rounding(false);
+  EXPECT_THAT(Resolve(policy, Gpu(9, 0))->warnings,
+              ElementsAre(HasSubstr("last place of bfloat16"), fp16_is_bare, scale_is_off));
 }
 
 TEST(ResolvePolicy, KnownButUnsupportedIsUnimplementedNamingTheField) {
