@@ -175,7 +175,8 @@ void Engine::MakeParameters(const graph::Graph& model, const precision::Resolved
     const at::Tensor value = InTrainingLayout(initial.at(name).to(options_.device.device));
     const precision::ParameterRow row = FindRow(policy.parameters, name).value_or(precision::ParameterRow());
     Parameter parameter = MakeParameter(name, value, executor::ToScalarType(row.dtype), row.master, *kernels_);
-    parameter.stochastic = policy.formats.stochastic_rounding;
+    // Rules may give a parameter another format, and only bf16 is rounded stochastically.
+    parameter.stochastic = policy.formats.stochastic_rounding && row.dtype == graph::Dtype::kBFloat16;
     parameter.gradient_format = executor::ToScalarType(row.gradient);
     parameter.leaf.requires_grad_(true);
     parameters[phase_of[i]].push_back(std::move(parameter));

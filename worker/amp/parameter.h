@@ -21,7 +21,7 @@ struct Parameter {
   at::Tensor master;  // fp32.
   at::Tensor leaf;
   at::Tensor remainder;     // int16.
-  bool stochastic = false;  // A leaf without a master is rounded stochastically.
+  bool stochastic = false;  // A bf16 leaf without a master is rounded stochastically.
   // The format to which the numbers of the gradient were rounded. Narrower than the leaf's format if the graph casts
   // the leaf.
   at::ScalarType gradient_format = at::kFloat;

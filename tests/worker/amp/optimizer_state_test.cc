@@ -44,6 +44,15 @@ P Stochastic() {
   return policy;
 }
 
+// Stochastic rounding of the bf16 parameters, beside parameters that a rule stores in fp16.
+P StochasticBesideFp16() {
+  P policy = Stochastic();
+  v1::ModuleRule* rule = policy.add_module_rules();
+  rule->set_match("classifier*");
+  rule->set_compute(P::fp16);
+  return policy;
+}
+
 P WithoutMasters(const std::string& preset) {
   P policy = Preset(preset);
   policy.set_master(P::none);
@@ -102,6 +111,7 @@ std::vector<Case> Cases() {
   OptimizerConfig sgd{.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0.05, .momentum = 0.9, .ema_decay = 0.5};
   return {{"halves", InHalves(), AdamW()},
           {"stochastic", Stochastic(), with_average},
+          {"stochastic beside fp16", StochasticBesideFp16(), with_average},
           {"bf16 without masters", WithoutMasters("bf16"), sgd},
           {"fp16 without masters", WithoutMasters("fp16"), AdamW()},
           {"bf16 with averages", Preset("bf16"), with_average},
@@ -196,6 +206,30 @@ TEST(OptimizerState, HalvesKeepEveryBitOfImportedMasters) {
   }
   const at::Tensor rounded = stochastic->ExportState().model.at("classifier.0.weight");
   EXPECT_TRUE(SameBits(rounded, fp32->ExportState().model.at("classifier.0.weight").to(at::kBFloat16).to(at::kFloat)));
+}
+
+// A code of bf16 means another number in fp16. So fp16 weights that were rounded to bf16 would be wrong by orders of
+// magnitude.
+TEST(OptimizerState, WeightsThatARuleStoresInFp16AreRoundedToTheNearestFp16Number) {
+  const OptimizerConfig sgd = {.kind = OptimizerConfig::Kind::kSgd, .learning_rate = 0.05, .momentum = 0.9};
+  P nearest = StochasticBesideFp16();
+  nearest.set_stochastic_rounding(false);
+  const Batch batch = MakeBatch();
+  const auto weights_of = [&](const P& policy) {
+    const auto engine = MakeEngine(policy, sgd);
+    engine->Step({batch});
+    return engine->ExportState().model;
+  };
+  const TensorMap stochastic = weights_of(StochasticBesideFp16()), rounded = weights_of(nearest),
+                  exact = weights_of(Preset("fp32"));
+  for (const auto& [name, weights] : stochastic) {
+    if (name.starts_with("classifier")) {
+      EXPECT_TRUE(SameBits(weights, rounded.at(name))) << name;
+      EXPECT_TRUE(at::allclose(weights, exact.at(name), 0, 5e-3)) << name;
+    }
+  }
+  EXPECT_FALSE(SameBits(stochastic.at("features.0.weight"), rounded.at("features.0.weight")))
+      << "weights in bf16 are still rounded stochastically";
 }
 
 // The textbook case for master weights: updates far below the weights' spacing are lost without a master, and kept with

@@ -32,7 +32,7 @@ struct StepTensors {
   at::Tensor master;        // fp32; undefined: the leaf itself is updated.
   at::Tensor leaf;          // The master's rounded copy, or the master itself.
   at::Tensor remainder;     // int16; the lower halves of masters whose upper halves are the leaf.
-  bool stochastic = false;  // A leaf without a master is rounded stochastically.
+  bool stochastic = false;  // A bf16 leaf without a master is rounded stochastically.
   at::Tensor first;         // First moment of Adam, or momentum buffer of SGD (undefined without momentum); any format.
   at::Tensor second;        // Second moment of Adam, in the format of `first`.
   at::Tensor average;       // Average of the parameter over the steps, fp32; undefined: none.

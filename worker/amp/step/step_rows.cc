@@ -1,5 +1,6 @@
 #include "worker/amp/step/step_rows.h"
 
+#include "c10/util/Exception.h"
 #include "worker/amp/step/format.h"
 
 namespace ampd::amp {
@@ -46,6 +47,8 @@ void TakeParameter(const StepTensors& tensors, TensorRow& row) {
   }
   row.parameter = tensors.leaf.data_ptr();
   row.parameter_format = FormatOf(tensors.leaf);
+  TORCH_CHECK(!tensors.stochastic || row.parameter_format == kernels::Format::kBFloat16,
+              "only weights in bf16 are rounded stochastically, not those in ", tensors.leaf.scalar_type());
   row.stochastic = tensors.stochastic;
 }
 
