@@ -10,6 +10,7 @@
 #include "ATen/ops/full_like.h"
 #include "ATen/ops/linear.h"
 #include "ATen/ops/where.h"
+#include "c10/util/Exception.h"
 #include "worker/amp/step/cuda_error.h"
 
 namespace ampd::amp {
@@ -96,6 +97,9 @@ NativeFp8 NativeFp8Of(const ComputeDevice& device) {
 
 at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias, at::ScalarType dtype,
                    bool fast_accumulation, const NativeFp8& native) {
+  // The products of tensor cores are padded, so LibTorch would not see two different lengths.
+  TORCH_CHECK(a.data.size(1) == b.data.size(1), "a product in FP8 sums over ", a.data.size(1), " and over ",
+              b.data.size(1), " numbers; both must be equal");
   const bool one_scale = a.inverse_scale.numel() == 1 && b.inverse_scale.numel() == 1;
   if (one_scale && native.tensors) {
     return ProductOfTensorCores(a, b, bias, dtype, fast_accumulation);

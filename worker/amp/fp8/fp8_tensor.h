@@ -55,7 +55,8 @@ struct NativeFp8 {
 // one GPU generation only (precision/fp8_recipe.h).
 NativeFp8 NativeFp8Of(const ComputeDevice& device);
 
-// Multiplies a (R, K) by b (C, K) transposed and adds the bias (C). Returns (R, C) in `dtype`. Uses LibTorch's product
+// Multiplies a (R, K) by b (C, K) transposed and adds the bias (C). Returns (R, C) in `dtype`. Throws c10::Error if the
+// matrices do not have the same K. Uses LibTorch's product
 // if the device supports it; otherwise widens the matrices and multiplies in fp32. `fast_accumulation` has an effect
 // only if each matrix has a single scale.
 at::Tensor Product(const Fp8Matrix& a, const Fp8Matrix& b, const std::optional<at::Tensor>& bias, at::ScalarType dtype,

@@ -99,10 +99,11 @@ struct AttentionBf16 : Function<AttentionBf16> {
   }
 };
 
-// Whether the kernel supports the operands: (B, heads, T, D), all of one size, with contiguous rows.
+// Whether the kernel supports the operands: (B, heads, T, D) in bf16, all of one size, with contiguous rows.
 bool Suit(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {
-    if (tensor->dim() != 4 || tensor->sizes() != query.sizes() || tensor->stride(3) != 1) {
+    if (tensor->scalar_type() != at::kBFloat16 || tensor->dim() != 4 || tensor->sizes() != query.sizes() ||
+        tensor->stride(3) != 1) {
       return false;
     }
   }

@@ -183,19 +183,24 @@ bool IsChannelsLast(const at::Tensor& tensor) {
   return tensor.dim() == 4 && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-bool IsVector(const OptionalTensor& tensor) {
-  return !tensor.has_value() || (tensor->scalar_type() == at::kFloat && tensor->is_contiguous());
+// Whether an optional vector is absent or has one fp32 number for each channel of the images, on their device.
+bool IsVectorFor(const at::Tensor& images, const OptionalTensor& vector) {
+  return !vector.has_value() || (vector->scalar_type() == at::kFloat && vector->is_contiguous() &&
+                                 vector->numel() == images.size(1) && vector->device() == images.device());
 }
 
-// Whether the kernels support the operands.
+// Whether the kernels support the operands. They are passed pointers, so every size must be right. LibTorch's op
+// refuses wrong sizes with an error of its own.
 bool Suit(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,
           const OptionalTensor& bias, const Options& options) {
   const at::ScalarType type = input.scalar_type();
   const bool is_known = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-  const bool residual_suits = !residual.has_value() || (residual->sizes() == input.sizes() &&
-                                                        residual->scalar_type() == type && IsChannelsLast(*residual));
-  return is_known && input.numel() > 0 && IsChannelsLast(input) && residual_suits && IsVector(weight) &&
-         IsVector(bias) && IsVector(options.running_mean) && IsVector(options.running_variance);
+  const bool residual_suits =
+      !residual.has_value() || (residual->sizes() == input.sizes() && residual->scalar_type() == type &&
+                                IsChannelsLast(*residual) && residual->device() == input.device());
+  return is_known && input.numel() > 0 && IsChannelsLast(input) && residual_suits && IsVectorFor(input, weight) &&
+         IsVectorFor(input, bias) && IsVectorFor(input, options.running_mean) &&
+         IsVectorFor(input, options.running_variance);
 }
 
 variable_list BatchNorm(const at::Tensor& input, const OptionalTensor& residual, const OptionalTensor& weight,

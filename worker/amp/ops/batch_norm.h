@@ -13,11 +13,10 @@ namespace ampd::amp {
 //                            eps, cudnn_enabled, relu, num_results) -> num_results tensors like the input
 //
 // The op rounds at the same places as the separate ops. Only the statistics are summed in another order. Images that
-// are not dense and channels-last, and empty ones, are passed to LibTorch's ops. For the backward pass the op saves
-// the input, two fp32 numbers for each channel, and, if there are an addition and a ReLU, one bit for each element.
-// num_results is 1 or 2. Two results share their memory, and the backward pass adds their gradients, with the bits that
-// autograd would compute.
-// Deterministic.
+// are not dense and channels-last, empty ones, and operands whose sizes do not match are passed to LibTorch's ops.
+// These throw an error if sizes do not match. For the backward pass the op saves the input, two fp32 numbers for each
+// channel, and, if there are an addition and a ReLU, one bit for each element. num_results is 1 or 2. Two results share
+// their memory, and the backward pass adds their gradients, with the bits that autograd would compute. Deterministic.
 void RegisterBatchNorm(executor::OpRegistry& registry, const ComputeDevice& device);
 
 // Returns the program with its batch norms fused, or unchanged if the fused op is not registered.

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -183,7 +184,12 @@ struct LayerNorm : Function<LayerNorm> {
   }
 };
 
-// Whether the kernels support the operands.
+bool EndsWith(at::IntArrayRef sizes, at::IntArrayRef shape) {
+  return sizes.size() >= shape.size() && std::equal(shape.rbegin(), shape.rend(), sizes.rbegin());
+}
+
+// Whether the kernels support the operands. They are passed pointers, so every size must be right. LibTorch's op
+// refuses wrong sizes with an error of its own.
 bool Suit(const Operands& in, const NormOptions& options, c10::Device device) {
   for (const at::Tensor* const tensor : {&in.x, &in.y, &in.weight, &in.bias}) {
     const at::ScalarType dtype = tensor->defined() ? tensor->scalar_type() : at::kFloat;
@@ -192,7 +198,9 @@ bool Suit(const Operands& in, const NormOptions& options, c10::Device device) {
       return false;
     }
   }
-  return in.x.numel() > 0 && options.columns() > 0 && (!in.y.defined() || in.y.sizes() == in.x.sizes());
+  const auto is_vector = [&](const at::Tensor& tensor) { return !tensor.defined() || tensor.sizes() == options.shape; };
+  return in.x.numel() > 0 && !options.shape.empty() && EndsWith(in.x.sizes(), options.shape) && is_vector(in.weight) &&
+         is_vector(in.bias) && (!in.y.defined() || in.y.sizes() == in.x.sizes());
 }
 
 // Computes the sum and the norm with LibTorch's ops, in fp32.

@@ -26,7 +26,8 @@ namespace ampd::amp {
 // With CUDA kernels (worker/kernels/cuda/layer_norm_kernels.h) the forward pass is one launch, and so is the backward
 // pass. All numbers are computed in fp32 and rounded once. The kernels are deterministic. The ops save the input, or
 // the sum, and the moments of its rows. If other ops use the sum too, their gradient is added in the same pass.
-// Without kernels, and for empty tensors, the ops consist of LibTorch's ops.
+// Without kernels, for empty tensors, and for operands whose sizes do not match, the ops consist of LibTorch's ops.
+// These throw an error if sizes do not match.
 void RegisterLayerNorm(executor::OpRegistry& registry, const ComputeDevice& device,
                        const std::function<at::Tensor()>& amax_cell = {});
 

@@ -43,8 +43,10 @@ struct LinearCrossEntropy : Function<LinearCrossEntropy> {
                             const c10::intrusive_ptr<LossKernels>& kernels) {
     const at::Tensor padded_weight = Padded(weight);  // (P, C)
     const at::Tensor rows = AsMatrix(input);
-    const at::Tensor padded = bias.has_value() ? at::addmm(Padded(*bias), rows, padded_weight.t())
-                                               : at::mm(rows, padded_weight.t());  // (N, P)
+    // Without expand, the padding would change what a bias of another size than V means.
+    const at::Tensor padded = bias.has_value()
+                                  ? at::addmm(Padded(bias->expand({weight.size(0)})), rows, padded_weight.t())
+                                  : at::mm(rows, padded_weight.t());  // (N, P)
     LossKernels::Rows logits = {
         .logits = padded.narrow(1, 0, weight.size(0)), .target = target.contiguous(), .reduction = reduction};
     at::Tensor loss = kernels->Forward(logits);

@@ -2,6 +2,7 @@
 
 #include "ATen/core/Reduction.h"
 #include "ATen/ops/empty.h"
+#include "c10/util/Exception.h"
 #include "worker/amp/step/format.h"
 
 namespace ampd::amp {
@@ -23,6 +24,11 @@ kernels::CudaCrossEntropy PassOver(const LossKernels::Rows& rows) {
 }  // namespace
 
 at::Tensor LossKernels::Forward(Rows& rows) const {
+  TORCH_CHECK(rows.logits.dim() == 2 && rows.target.dim() == 1 && rows.target.size(0) == rows.logits.size(0) &&
+                  rows.target.device() == rows.logits.device(),
+              "a cross entropy takes one target for each row of its logits; the logits are ", rows.logits.sizes(),
+              " on ", rows.logits.device(), ", and the targets are ", rows.target.sizes(), " on ",
+              rows.target.device());
   const auto options = rows.logits.options().dtype(at::kFloat);
   rows.log_sum_exp = at::empty({rows.logits.size(0)}, options);
   rows.num_counted = at::empty({1}, options);

@@ -21,7 +21,7 @@ class LossKernels : public DeviceKernels {
     at::Tensor num_counted;  // (1) fp32; set by Forward.
   };
 
-  // Returns the loss, a fp32 scalar.
+  // Returns the loss, a fp32 scalar. Throws c10::Error if there is not one target for each row.
   at::Tensor Forward(Rows& rows) const;
   // Writes the gradient of the logits into the first columns of `gradient` (N, classes or more), in their format, and
   // 0 into its other columns. `gradient` may have the same memory as the logits. `upstream`: the gradient of the

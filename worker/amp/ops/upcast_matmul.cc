@@ -17,6 +17,7 @@
 #include "ATen/ops/lstm.h"
 #include "ATen/ops/scaled_dot_product_attention.h"
 #include "ATen/ops/zeros.h"
+#include "c10/util/Exception.h"
 
 namespace ampd::amp {
 namespace {
@@ -145,8 +146,8 @@ struct AttentionWide : Function<AttentionWide> {
   }
 };
 
-// Whether the flash kernel supports the operands: they are (B, heads, T, D), and a mask has no gradient and two or
-// four dimensions.
+// Whether the flash kernel supports the operands: they are (B, heads, T, D), where T may be another number for the
+// query than for key and value, and a mask has no gradient and two or four dimensions.
 bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
               const std::optional<at::Tensor>& mask) {
   for (const at::Tensor* tensor : {&query, &key, &value}) {
@@ -161,6 +162,9 @@ bool IsFlashs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& 
 // Operands that the flash kernel does not support go to LibTorch's attention, which autograd records op by op.
 at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool is_causal,
                      const std::optional<at::Tensor>& mask) {
+  // LibTorch does not check this for the flash kernel, which reads as many keys as there are values.
+  TORCH_CHECK(key.size(-2) == value.size(-2), "attention takes one value for each key; it has ", key.size(-2),
+              " keys and ", value.size(-2), " values");
   if (IsFlashs(query, key, value, mask)) {
     return AttentionWide::apply(query, key, value, is_causal, mask);
   }

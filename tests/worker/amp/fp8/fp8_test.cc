@@ -16,6 +16,7 @@
 #include "ATen/ops/zeros.h"
 #include "ATen/ops/zeros_like.h"
 #include "base/random.h"
+#include "c10/util/Exception.h"
 #include "worker/amp/fp8/fp8_layers.h"
 #include "worker/amp/fp8/fp8_linear.h"
 #include "worker/amp/fp8/fp8_tensor.h"
@@ -179,6 +180,17 @@ TEST(Fp8Product, OfTensorCoresIsTheEmulatedOne) {
       const float error = native.sub(emulated).abs().max().item<float>() / emulated.abs().max().item<float>();
       EXPECT_LT(error, 1e-5) << inner;
     }
+  }
+}
+
+// The tensor cores' product pads both matrices to 48 columns.
+TEST(Fp8Product, OfMatricesWithOtherNumbersOfColumnsIsAnError) {
+  const auto ones = [](int64_t columns) {
+    return Quantize(at::full({32, columns}, 1.0F), One(), One(), {32, columns}, kE4M3);
+  };
+  for (const bool has_tensor_cores : {true, false}) {
+    EXPECT_THROW(Product(ones(40), ones(48), std::nullopt, at::kFloat, false, {.tensors = has_tensor_cores}),
+                 c10::Error);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "ATen/ops/equal.h"
 #include "ATen/ops/randn.h"
 #include "ATen/ops/scaled_dot_product_attention.h"
+#include "c10/util/Exception.h"
 #include "graph/builder/builder.h"
 #include "worker/kernels/cpu/attention.h"
 
@@ -107,6 +108,15 @@ TEST_P(AttentionOp, LeavesWidthsThatTheKernelDoesNotTakeToLibTorch) {
   const Pass theirs = LibTorchs(joined, 2, gradient);
   EXPECT_TRUE(at::equal(ours.result, theirs.result));
   EXPECT_TRUE(at::equal(ours.gradient, theirs.gradient));
+}
+
+// The kernel would read numbers of another format as numbers in bf16.
+TEST_P(AttentionOp, OperandsOfSeveralFormatsAreAnError) {
+  const at::Tensor heads = at::randn({2, 2, 9, 32}).to(at::kBFloat16);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    std::vector<c10::IValue> stack = {heads, heads.to(type), heads, GetParam()};
+    EXPECT_THROW((*registry_.Find(kOp))(stack), c10::Error) << type;
+  }
 }
 
 graph::Graph AttentionIn(graph::Dtype dtype, bool is_causal) {

@@ -19,6 +19,7 @@
 #include "ATen/ops/randn.h"
 #include "ATen/ops/relu.h"
 #include "ATen/ops/zeros.h"
+#include "c10/util/Exception.h"
 #include "graph/fused_batch_norms.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 
@@ -184,6 +185,18 @@ TEST(BatchNorm, ImagesInOtherLayoutsArePassedToLibTorch) {
   EXPECT_TRUE(at::equal(ours.result, theirs.result));
   EXPECT_TRUE(at::equal(ours.input.grad(), theirs.input.grad()));
   EXPECT_TRUE(at::equal(ours.running_variance, theirs.running_variance));
+}
+
+// The kernels get pointers without sizes, so a shorter vector would be read, or written, behind its end.
+TEST(BatchNorm, VectorsThatHaveNotOneNumberForEachChannelAreAnError) {
+  const Case one = {.sizes = {4, 8, 6, 6}, .relu = true, .adds_residual = true};
+  for (at::Tensor Pass::*const vector : {&Pass::weight, &Pass::bias, &Pass::running_mean, &Pass::running_variance}) {
+    for (const int64_t size : {1, 7, 9}) {
+      Pass pass = LeavesFor(one);
+      pass.*vector = at::rand({size});
+      EXPECT_THROW(RunOurs(one, pass), c10::Error) << size;
+    }
+  }
 }
 
 TEST(BatchNorm, TakesAGradientInAnotherLayout) {

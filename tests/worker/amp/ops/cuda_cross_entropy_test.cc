@@ -216,6 +216,20 @@ TEST(CudaCrossEntropy, ATargetThatIsNoClassMakesTheLossNan) {
   }
 }
 
+// Targets of sizes that a cross entropy over kRows rows does not take.
+std::vector<at::Tensor> WrongTargets() {
+  return {RandomTarget(kRows - 1, kClasses), RandomTarget(kRows + 1, kClasses), RandomTarget(1, kClasses),
+          RandomTarget(kRows, kClasses).unsqueeze(1)};
+}
+
+// The kernels get pointers without sizes, so fewer targets would be read behind their end.
+TEST(CudaCrossEntropy, TargetsThatAreNotOneForEachRowAreAnError) {
+  const at::Tensor logits = at::randn({kRows, kClasses});
+  for (const at::Tensor& target : WrongTargets()) {
+    EXPECT_THROW(LossOf(logits, target, kMean), c10::Error) << target.sizes();
+  }
+}
+
 // The sizes and the dtype of a linear layer whose results go into a cross entropy.
 struct Layer {
   std::vector<int64_t> input_sizes;
@@ -330,6 +344,23 @@ TEST(CudaLinearCrossEntropy, AnOverflowIsSeenInLossAndGradients) {
   EXPECT_FALSE(ours.gradients[0][3].isfinite().any().item<bool>());
   EXPECT_TRUE(ours.gradients[0][4].isfinite().all().item<bool>());
   EXPECT_FALSE(ours.gradients[1].isfinite().all().item<bool>());
+}
+
+TEST(CudaLinearCrossEntropy, TargetsThatAreNotOneForEachRowAreAnError) {
+  const std::vector<at::Tensor> start = {at::randn({kRows, 8}), at::randn({kClasses, 8})};
+  for (const at::Tensor& target : WrongTargets()) {
+    EXPECT_THROW(FusedLoss(start, target, kMean), c10::Error) << target.sizes();
+  }
+}
+
+// As in LibTorch's linear layer, one number is the bias of all classes. Six numbers are no bias of seven classes,
+// although both are padded to eight.
+TEST(CudaLinearCrossEntropy, ABiasHasOneNumberOrOneForEachClass) {
+  const at::Tensor input = at::randn({5, 8}), weight = at::randn({7, 8});
+  const at::Tensor target = RandomTarget(5, 7);
+  const std::vector<at::Tensor> shared = {input, weight, at::ones({1}).mul(3.0)};
+  EXPECT_NEAR(FusedLoss(shared, target, kMean).item<double>(), PlainLoss(shared, target, kMean).item<double>(), 1e-4);
+  EXPECT_THROW(FusedLoss({input, weight, at::randn({6})}, target, kMean), c10::Error);
 }
 
 TEST(CudaLinearCrossEntropy, IsNotRegisteredWithoutKernels) {

@@ -17,6 +17,7 @@
 #include "ATen/ops/layer_norm.h"
 #include "ATen/ops/randn.h"
 #include "ATen/ops/zeros.h"
+#include "c10/util/Exception.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 #include "worker/executor/op_registry.h"
 
@@ -257,6 +258,26 @@ TEST_F(LayerNormTest, LibTorchComputesEmptyTensorsAndWithoutKernels) {
   const Tensors expected = ComputeWide(norm), plain = Compute(norm, /*with_kernels=*/false);
   ExpectClose(plain[0], expected[0], at::kFloat, "sum");
   ExpectClose(plain[1], expected[1], at::kBFloat16, "result");
+}
+
+// The kernels get pointers without sizes, so a shorter operand would be read behind its end.
+TEST_F(LayerNormTest, OperandsWhoseSizesDoNotMatchAreAnError) {
+  for (const std::optional<at::ScalarType>& y : {std::optional<at::ScalarType>(), {at::kBFloat16}}) {
+    const Norm norm = RandomNorm({4, 24}, 1, at::kFloat, y, at::kFloat, at::kFloat);
+    for (at::Tensor Norm::*const vector : {&Norm::weight, &Norm::bias}) {
+      for (const int64_t size : {1, 23, 25}) {
+        Norm wrong = norm;
+        wrong.*vector = at::randn({size});
+        EXPECT_THROW(Compute(wrong), c10::Error) << size;
+      }
+    }
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{16}, {48}, {4, 4, 24}, {24, 4}}) {
+      Norm wrong = norm;
+      wrong.shape = shape;
+      wrong.weight = wrong.bias = at::randn(shape);
+      EXPECT_THROW(Compute(wrong), c10::Error) << shape.size() << " dimensions";
+    }
+  }
 }
 
 TEST_F(LayerNormTest, TheAmaxIsAFurtherResultWithoutAGradient) {

@@ -18,6 +18,7 @@
 #include "ATen/ops/lstm.h"
 #include "ATen/ops/randn.h"
 #include "ATen/ops/scaled_dot_product_attention.h"
+#include "c10/util/Exception.h"
 
 namespace ampd::amp {
 namespace {
@@ -211,6 +212,20 @@ TEST(UpcastMatmul, AttendInFp32) {
         EXPECT_LT(error, (type == at::kHalf ? 1e-3 : 8e-3) * expected[i].norm().item<double>()) << i;
       }
     }
+  }
+}
+
+// LibTorch's kernel would read as many keys as there are values.
+TEST(UpcastMatmul, AttentionToOtherNumbersOfKeysAndValuesIsAnError) {
+  executor::OpRegistry registry;
+  RegisterUpcastMatmul(registry);
+  for (const bool is_matrix : {false, true}) {
+    const auto heads = [&](int64_t length) {
+      const at::Tensor all = at::randn({2, 3, length, 8}).to(at::kHalf);
+      return is_matrix ? all[0][0] : all;
+    };
+    std::vector<c10::IValue> stack = {heads(9), heads(5), heads(7), false, c10::IValue()};
+    EXPECT_THROW((*registry.Find("ampd.attention_wide"))(stack), c10::Error) << is_matrix;
   }
 }
 
