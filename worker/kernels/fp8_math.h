@@ -18,6 +18,11 @@ enum class Fp8Format { kE4M3, kE5M2 };
 // scale.
 inline constexpr int64_t kFp8Block = 128;
 
+// Every scale is between these. So a scale and its reciprocal are finite and not 0, and zeros stay zeros: the scale of
+// a tiny amax would otherwise be infinite, and that of a huge one could be rounded down to 0.
+inline constexpr float kSmallestFp8Scale = 0x1p-126f;
+inline constexpr float kLargestFp8Scale = 0x1p126f;
+
 // How to compute a scale from an amax, the largest magnitude among the numbers that share it.
 struct Fp8Scaling {
   float largest = 448;           // The scaled amax is at most this.
@@ -30,14 +35,23 @@ struct Fp8Scaling {
 // the order of the numbers.
 AMPD_HOST_DEVICE inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
-// The scale, by which numbers are multiplied before they are rounded. NaN if the amax is not finite.
+// The scale, by which numbers are multiplied before they are rounded: at least kSmallestFp8Scale, at most
+// kLargestFp8Scale, and NaN if the amax is not finite.
 AMPD_HOST_DEVICE inline float Fp8Scale(float amax, const Fp8Scaling& scaling) {
   if (!IsFinite(amax)) {
     return std::numeric_limits<float>::quiet_NaN();
   }
   const float scale = 1.0f / (amax < scaling.smallest_amax ? scaling.smallest_amax : amax) * scaling.largest;
   constexpr uint32_t kSignAndExponent = 0xff800000;
-  return scaling.power_of_two ? std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & kSignAndExponent) : scale;
+  const float rounded =
+      scaling.power_of_two ? std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & kSignAndExponent) : scale;
+  if (rounded < kSmallestFp8Scale) {
+    return kSmallestFp8Scale;
+  }
+  if (rounded > kLargestFp8Scale) {
+    return kLargestFp8Scale;
+  }
+  return rounded;
 }
 
 // The FP8 code of the nearest number in a format with these mantissa bits and this exponent bias; ties go to even. A

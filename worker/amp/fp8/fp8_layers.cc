@@ -1,5 +1,7 @@
 #include "worker/amp/fp8/fp8_layers.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "ATen/core/grad_mode.h"
@@ -158,7 +160,9 @@ void Fp8Layers::Sample(size_t layer, Fp8Operand operand, const at::Tensor& matri
 void Fp8Layers::Compare(size_t layer, Fp8Product product, const at::Tensor& in_fp8, const at::Tensor& exact) {
   const at::NoGradGuard no_grad;
   const at::Tensor wide = exact.to(at::kFloat);
-  const at::Tensor error = in_fp8.to(at::kFloat).sub(wide).norm().div(wide.norm().clamp_min(recipe_.amax_epsilon));
+  // A tiny epsilon is 0 in fp32.
+  const double least_norm = std::max<double>(recipe_.amax_epsilon, std::numeric_limits<float>::min());
+  const at::Tensor error = in_fp8.to(at::kFloat).sub(wide).norm().div(wide.norm().clamp_min(least_norm));
   Raise(errors_[Index(layer)][Index(product)], error);
 }
 

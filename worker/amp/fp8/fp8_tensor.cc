@@ -75,6 +75,7 @@ at::Tensor ScaleFor(const at::Tensor& amax, at::ScalarType format, const precisi
   if (recipe.power_of_two_scales) {
     scale = scale.view(at::kInt).bitwise_and(kSignAndExponent).view(at::kFloat);
   }
+  scale = scale.clamp(kernels::kSmallestFp8Scale, kernels::kLargestFp8Scale);
   return at::where(amax.isfinite(), scale, NanLike(scale));
 }
 

@@ -35,8 +35,9 @@ double LargestOf(at::ScalarType format);
 at::Tensor AmaxOf(const at::Tensor& matrix, const Fp8Block& block);
 
 // The scale that maps `amax` to the largest number of the format: LargestOf(format) / amax / 2^margin, rounded down to
-// a power of two if the recipe says so. An amax below the recipe's epsilon is replaced by the epsilon. NaN if the amax
-// is not finite.
+// a power of two if the recipe says so. An amax below the recipe's epsilon is replaced by the epsilon. A scale below
+// kernels::kSmallestFp8Scale or above kernels::kLargestFp8Scale is replaced by that limit. NaN if the amax is not
+// finite.
 at::Tensor ScaleFor(const at::Tensor& amax, at::ScalarType format, const precision::Fp8Recipe& recipe);
 
 // Multiplies a matrix by `scale` (shaped like AmaxOf) and converts it to `format`, rounded to nearest even and

@@ -16,6 +16,8 @@
 #include "ATen/ops/empty_like.h"
 #include "ATen/ops/equal.h"
 #include "ATen/ops/full.h"
+#include "ATen/ops/zeros.h"
+#include "absl/strings/str_format.h"
 #include "base/random.h"
 #include "tests/worker/kernels/kernels_under_test.h"
 
@@ -61,24 +63,39 @@ TEST(Fp8Math, CodesAreLibTorchs) {
   }
 }
 
+// Compares the scales that the kernels' function and LibTorch's ops compute, bit for bit.
+void ExpectSameScales(const at::Tensor& amaxes, at::ScalarType format, const Fp8Recipe& recipe) {
+  const at::Tensor expected = ScaleFor(amaxes, format, recipe);
+  const kernels::Fp8Scaling scaling = {.largest = static_cast<float>(std::ldexp(LargestOf(format), -recipe.margin)),
+                                       .smallest_amax = static_cast<float>(recipe.amax_epsilon),
+                                       .power_of_two = recipe.power_of_two_scales};
+  at::Tensor ours = at::empty_like(amaxes);
+  for (int64_t i = 0; i < amaxes.numel(); ++i) {
+    ours.mutable_data_ptr<float>()[i] = kernels::Fp8Scale(amaxes.const_data_ptr<float>()[i], scaling);
+  }
+  EXPECT_TRUE(ours.isclose(expected, 0, 0, /*equal_nan=*/true).all().item<bool>());
+  EXPECT_TRUE(at::equal(ours.isnan(), amaxes.isfinite().logical_not()));
+  EXPECT_FALSE(ours.isinf().any().item<bool>());
+  EXPECT_FALSE(ours.reciprocal().isinf().any().item<bool>());
+}
+
 TEST(Fp8Math, ScalesAreTheOps) {
-  const at::Tensor amaxes = AllSizes().abs();
+  const at::Tensor amaxes = AllSizes().narrow(0, 0, 1 << 17).abs();
   amaxes[0] = kInf;
   amaxes[1] = std::nanf("");
   amaxes[2] = 0;
-  for (const bool power_of_two : {true, false}) {
-    for (const int margin : {0, 3}) {
-      Fp8Recipe recipe;
-      recipe.power_of_two_scales = power_of_two;
-      recipe.margin = margin;
-      const at::Tensor expected = ScaleFor(amaxes, at::kFloat8_e4m3fn, recipe);
-      const kernels::Fp8Scaling scaling = {.largest = std::ldexp(448.0F, -margin), .power_of_two = power_of_two};
-      at::Tensor ours = at::empty_like(amaxes);
-      for (int64_t i = 0; i < amaxes.numel(); ++i) {
-        ours.mutable_data_ptr<float>()[i] = kernels::Fp8Scale(amaxes.const_data_ptr<float>()[i], scaling);
+  for (const at::ScalarType format : kFp8Formats) {
+    for (const double epsilon : {1e-12, 1e-45, 1e-38, 1.0}) {
+      for (const bool power_of_two : {true, false}) {
+        for (const int margin : {0, 3, 16}) {
+          SCOPED_TRACE(absl::StrFormat("epsilon %g, powers of two %d, margin %d", epsilon, power_of_two, margin));
+          Fp8Recipe recipe;
+          recipe.amax_epsilon = epsilon;
+          recipe.power_of_two_scales = power_of_two;
+          recipe.margin = margin;
+          ExpectSameScales(amaxes, format, recipe);
+        }
       }
-      EXPECT_TRUE(ours.isclose(expected, 0, 0, /*equal_nan=*/true).all().item<bool>());
-      EXPECT_EQ(ours.isnan().sum().item<int64_t>(), amaxes.isfinite().logical_not().sum().item<int64_t>());
     }
   }
 }
@@ -111,6 +128,32 @@ at::Tensor Uneven(at::ScalarType dtype) {
       .clamp(-1e4, 1e4)
       .reshape({200, 136})
       .to(dtype);
+}
+
+// The largest number of a format, divided by a tiny epsilon, is infinite in fp32. Divided by a huge one and by
+// 2^margin, it is too small for a power of two that is a normal number.
+TEST(Fp8Quantizer, ZerosStayZerosWithEveryEpsilon) {
+  const at::Tensor zeros = at::zeros({130, 40});
+  for (const at::ScalarType format : kFp8Formats) {
+    for (const double epsilon : {1e-46, 1e-45, 1e-40, 1e-38, 1e-35, 1e-12, 1.0, 3e38}) {
+      for (const int margin : {0, 16}) {
+        Fp8Recipe recipe;
+        recipe.amax_epsilon = epsilon;
+        recipe.margin = margin;
+        const Quantizers quantizers(recipe);
+        for (const Fp8Grain grain : {Fp8Grain::kTensor, Fp8Grain::kRows, Fp8Grain::kSquares}) {
+          SCOPED_TRACE(absl::StrFormat("epsilon %g, margin %d", epsilon, margin));
+          const Fp8Order order = {
+              .grain = grain, .format = format, .plain = true, .transposed = true, .known_scale = {}};
+          const Fp8Forms cpu = quantizers.cpu->Quantize(zeros, order), cuda = quantizers.cuda->Quantize(zeros, order);
+          EXPECT_TRUE(at::equal(cpu.plain.Widened(), zeros));
+          EXPECT_TRUE(at::equal(cpu.transposed.Widened(), zeros.t()));
+          ExpectSame(cuda.plain, cpu.plain);
+          ExpectSame(cuda.transposed, cpu.transposed);
+        }
+      }
+    }
+  }
 }
 
 TEST(Fp8Quantizer, TheKernelsGiveTheOpsBits) {
