@@ -33,7 +33,8 @@
 //     "same_losses_op_by_op", "op_by_op_steps_per_second", "op_by_op_allocated_peak_bytes";
 //     with --nondeterministic, "nondeterministic_steps_per_second" and "nondeterministic_difference"; with
 //     --compare-cpu, "largest_difference_from_cpu"; with --kernels, "profiled_steps" and "kernels", a list of {"name",
-//     "count", "milliseconds"}, the longest time first
+//     "count", "milliseconds"}, the longest time first. A loss that is not finite is null, and so is a difference from
+//     such a loss.
 //   {"what": "copy", "gigabytes_per_second"}, {"what": "product", "format", "size", "teraflops" or "error"}
 //   {"what": "optimizer_step", "parameters", "seconds", "gigabytes_per_second", "copy_gigabytes_per_second"}
 // Exits with 1 if there was an error. scripts/gpu-check runs it on a GPU. A CPU can run all of it too.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -177,13 +178,18 @@ absl::StatusOr<Run> Train(const precision::ResolvedPolicy& policy, const Network
   return run;
 }
 
-// Returns the largest difference between the losses of two runs, divided by the first loss of the second run.
+// Returns the largest difference between the losses of two runs, divided by the first loss of the second run. If a loss
+// is not finite, returns NaN, which JSON shows as null.
 double LargestDifference(const std::vector<float>& losses, const std::vector<float>& others) {
   double largest = 0;
   for (size_t i = 0; i < losses.size(); ++i) {
-    largest = std::max<double>(largest, std::abs(losses[i] - others[i]));
+    const double difference = std::abs(losses[i] - others[i]);
+    if (!std::isfinite(difference)) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    largest = std::max(largest, difference);
   }
-  return largest / others[0];
+  return largest / std::abs(others[0]);
 }
 
 absl::Status CompareWithCpu(const std::string& preset, const Network& network, const Run& run, ordered_json& report) {

@@ -220,6 +220,34 @@ class TestPrograms(unittest.TestCase):
                                  "Suite.bad failed", "program: 2 passed, 4 failed, 0 skipped"])
 
 
+class Summaries(unittest.TestCase):
+    GOOD = {"network": "gpt", "preset": "bf16", "graph_failure": "", "host_waits": False, "losses": [2.5, 2.0],
+            "same_losses_op_by_op": True, "largest_difference_from_cpu": 0.001}
+
+    def test_a_result_with_nothing_wrong_has_no_line(self):
+        skipped = {"network": "gpt", "preset": "fp8", "skipped": "why"}
+        for cell in (self.GOOD, self.GOOD | {"host_waits": None}, skipped):
+            summary, wrong = gpu_stages.summary_of(cell)
+            self.assertFalse(wrong, cell)
+            self.assertNotIn("line", summary)
+
+    def test_a_network_has_trained_only_if_its_losses_are_finite(self):
+        self.assertTrue(gpu_stages.has_finite_losses(self.GOOD))
+        self.assertFalse(gpu_stages.has_finite_losses(self.GOOD | {"losses": [2.5, None]}))
+        self.assertFalse(gpu_stages.has_finite_losses({"network": "gpt", "preset": "bf16", "error": "no kernel"}))
+
+    def test_everything_wrong_is_named(self):
+        for change, text in (({"error": "no kernel"}, "no kernel"),
+                             ({"graph_failure": "a copy to the host"}, "a copy to the host"),
+                             ({"same_losses_op_by_op": False}, "other losses op by op"),
+                             ({"losses": [2.5, None]}, "losses are not finite"),
+                             ({"largest_difference_from_cpu": None}, "cannot be compared with the CPU's"),
+                             ({"host_waits": True}, "the host waits")):
+            summary, wrong = gpu_stages.summary_of(self.GOOD | change)
+            self.assertTrue(wrong, change)
+            self.assertIn(text, summary["line"])
+
+
 class Contests(unittest.TestCase):
     def test_contestants_train_alike_if_they_begin_and_descend_alike(self):
         def contestant(*losses):

@@ -66,7 +66,7 @@ def smoke(context):
         if cell["what"] == "device":
             why_not = cell["why_not"] or "a CPU has none"
             finding(line=f"{cell['device']}; step graphs: {'yes' if cell['replays'] else 'no, ' + why_not}")
-        ok = ok or "losses" in cell
+        ok = ok or has_finite_losses(cell)
     if not ok:
         print("again, with LD_DEBUG=libs")
         for line in echo(context.start("policy_report", *arguments, env={"LD_DEBUG": "libs"})):
@@ -161,6 +161,12 @@ def report(context, arguments, environment=None):
             yield json.loads(line)
 
 
+def has_finite_losses(cell):
+    """Returns whether a network was trained and none of its losses is NaN or infinite, which policy_report writes as
+    null."""
+    return "losses" in cell and None not in cell["losses"]
+
+
 def summary_of(cell):
     """Returns the result of a network under a preset as a finding, and whether something is wrong. The finding has no
     losses, and a line only if something is wrong."""
@@ -170,7 +176,10 @@ def summary_of(cell):
                                          "skipped_steps", "steps_per_second") if cell.get(key) not in (None, "", 0)}
     wrong = cell.get("error") or cell.get("graph_failure")
     wrong = wrong or ("other losses op by op" if cell.get("same_losses_op_by_op") is False else "")
-    wrong = wrong or ("losses are not finite" if None in cell.get("losses", []) else "")
+    wrong = wrong or ("losses are not finite" if "losses" in cell and not has_finite_losses(cell) else "")
+    wrong = wrong or ("losses cannot be compared with the CPU's, which are not finite"
+                      if cell.get("largest_difference_from_cpu", 0) is None else "")
+    wrong = wrong or ("the host waits for the device within a step" if cell.get("host_waits") else "")
     return (fields | {"line": f"{cell['network']} {cell['preset']}: {wrong}"[:150]} if wrong else fields), bool(wrong)
 
 
@@ -264,7 +273,7 @@ def out_of_memory(context):
                                                "--batch=4096", "--steps=2", "--no-op-by-op"])
              if cell["what"] == "training"]
     refused = bool(cells) and "memory" in cells[0].get("error", "")
-    trains = len(cells) == 2 and "losses" in cells[1]
+    trains = len(cells) == 2 and has_finite_losses(cells[1])
     finding(line=f"refused: {refused}; trains afterwards: {trains}")
     return refused and trains
 
