@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/exported/argument_rules.h"
+#include "graph/exported/op_schemas.h"
 
 namespace ampd::graph {
 namespace {
@@ -22,12 +23,18 @@ struct Rule {
   size_t most = kAny;
 };
 
-// Rules for two kinds of ops: those whose memory depends on the sizes of single dimensions (graph/cost/op_memory.cc),
-// and those that a policy replaces by ops of ampd (precision/pass.cc).
+// Rules for three kinds of ops: those whose memory depends on the sizes of single dimensions (graph/cost/op_memory.cc),
+// those whose work does (graph/cost/flops.cc), and those that a policy replaces by ops of ampd (precision/pass.cc).
 const std::vector<Rule>& Rules() {
   static const auto* const rules = new std::vector<Rule>{
+      {"aten.addmm.default", "mat1", 2, 2},
+      {"aten.addmm.default", "mat2", 2, 2},
+      {"aten.baddbmm.default", "batch1", 3, 3},
+      {"aten.baddbmm.default", "batch2", 3, 3},
       {"aten.batch_norm.default", "input", 2},
       {"aten.batch_norm.default", kResult, 2},
+      {"aten.bmm.default", "self", 3, 3},
+      {"aten.bmm.default", "mat2", 3, 3},
       {"aten.conv2d.default", "input", 3, 4},
       {"aten.conv2d.default", "weight", 4, 4},
       {"aten.conv_transpose2d.input", "input", 3, 4},
@@ -35,31 +42,28 @@ const std::vector<Rule>& Rules() {
       {"aten.convolution.default", "input", 2, 5},
       {"aten.convolution.default", "weight", 3, 5},
       {"aten.cross_entropy_loss.default", "self", 1},
-      {"aten.cross_entropy_loss.default", "target"},
-      {"aten.dropout.default", "input"},
-      {"aten.dropout_.default", "self"},
       {"aten.embedding.default", "weight", 2, 2},
       {"aten.feature_dropout.default", "input", 2},
       {"aten.feature_dropout.default", kResult, 2},
-      {"aten.flatten.using_ints", "self"},
       {"aten.group_norm.default", "input", 2},
       {"aten.group_norm.default", kResult, 2},
       {"aten.gru.input", "input", 3, 3},
       {"aten.gru.input", kResult, 3, 3},
-      {"aten.huber_loss.default", "self"},
       {"aten.layer_norm.default", "input", 1},
       {"aten.layer_norm.default", kResult, 1},
       {"aten.linear.default", "input", 1},
       {"aten.linear.default", "weight", 2, 2},
       {"aten.lstm.input", "input", 3, 3},
       {"aten.lstm.input", kResult, 3, 3},
+      {"aten.matmul.default", "self", 1},
+      {"aten.matmul.default", "other", 1},
       {"aten.max_pool2d.default", "self", 3, 4},
-      {"aten.mse_loss.default", "self"},
+      {"aten.mm.default", "self", 2, 2},
+      {"aten.mm.default", "mat2", 2, 2},
       {"aten.scaled_dot_product_attention.default", "query", 2},
       {"aten.scaled_dot_product_attention.default", "key", 2},
       {"aten.scaled_dot_product_attention.default", "value", 2},
       {"aten.scaled_dot_product_attention.default", kResult, 2},
-      {"aten.smooth_l1_loss.default", "self"},
   };
   return *rules;
 }
@@ -76,7 +80,7 @@ std::string FaultOf(const Rule& rule, const Graph& graph, const Node& node) {
   const std::string name(rule.tensor);
   const auto tensor = rule.tensor == kResult ? std::optional(node.outputs[0]) : node.ValueOf(rule.tensor);
   if (!tensor.has_value()) {
-    return absl::StrCat("it has no tensor as its ", name);
+    return "";  // The op's schema says whether the tensor may be missing.
   }
   const size_t rank = graph.type(*tensor).shape.size();
   return rank >= rule.least && rank <= rule.most
@@ -87,6 +91,9 @@ std::string FaultOf(const Rule& rule, const Graph& graph, const Node& node) {
 }  // namespace
 
 std::string FaultOf(const Graph& graph, const Node& node) {
+  if (std::string fault = FaultOfSchema(node); !fault.empty()) {
+    return fault;
+  }
   for (const Rule& rule : Rules()) {
     if (rule.op == node.op) {
       if (std::string fault = FaultOf(rule, graph, node); !fault.empty()) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "graph/batch_rules.h"
-#include "graph/exported/call_rules.h"
 #include "graph/exported/constant_ranges.h"
 #include "graph/vocabulary.h"
 
@@ -40,7 +39,7 @@ std::string FaultOfCall(const std::string& op, const std::vector<TensorArgument>
     node.Set(number.name, number.operand);
   }
   graph.AddNode(std::move(node), "result", {Dtype::kFloat32, {Dim::Batch(), 4, 4, 4}});
-  return FaultOf(graph, graph.nodes()[0]);
+  return FaultOfArguments(graph, graph.nodes()[0]);
 }
 
 const Shape kImages = {Dim::Batch(), 4, 7, 7};

@@ -338,30 +338,6 @@ TEST(ImportProgram, WhatDoesNotHoldTogetherIsNamed) {
   EXPECT_THAT(Refused([](json& m) { GraphOf(m)["outputs"] = json::array(); }), HasSubstr("no tensor as its output 0"));
 }
 
-// The file of an exported model may contain any call, so the import checks what the engine assumes about calls
-// (graph/exported/call_rules.h).
-TEST(ImportProgram, ACallThatItsOpCantTakeIsNamed) {
-  EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"].erase(1); }),
-            "aten.linear.default of fc (net.py:10): it has no tensor as its weight");
-  EXPECT_EQ(Refused([](json& m) { GraphOf(m)["nodes"][0]["inputs"][1]["arg"] = Named("p_b"); }),
-            "aten.linear.default of fc (net.py:10): its weight has 1 dimensions; it takes 2");
-  EXPECT_EQ(Refused([](json& m) {
-              GraphOf(m)["nodes"][1] = Call("max_pool2d.default", {{"self", Named("linear")}}, "relu", "act");
-            }),
-            "aten.max_pool2d.default of act (net.py:10): its self has 2 dimensions; it takes 3 to 4");
-  EXPECT_EQ(Refused([](json& m) {
-              GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch});
-              GraphOf(m)["nodes"][1] = Call("batch_norm.default", {{"input", Named("linear")}}, "relu", "act");
-            }),
-            "aten.batch_norm.default of act (net.py:10): its result has 1 dimensions; it takes at least 2");
-  EXPECT_EQ(Refused([](json& m) {
-              GraphOf(m)["tensor_values"]["linear"] = GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch, 3, 3});
-              GraphOf(m)["nodes"][1] = Call(
-                  "gru.input", {{"input", Named("linear")}, {"num_layers", {{"as_int", int64_t{1} << 40}}}}, "relu");
-            }),
-            "aten.gru.input (net.py:10): its num_layers is 1099511627776; it takes 1 to 4096");
-}
-
 // The arguments of the dropout call are in another order than in the op's schema.
 TEST(ImportProgram, DropoutInPlaceKeepsItsInput) {
   json model = Linear();

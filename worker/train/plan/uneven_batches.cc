@@ -24,9 +24,9 @@ std::optional<int64_t> ComparedLabel(const graph::Graph& model, const graph::Nod
   const auto labels = model.FindInput("labels");
   const bool compares = node.op == "aten.ne.Scalar" || node.op == "aten.eq.Scalar";
   const graph::Operand* const other = node.Find("other");
-  return compares && labels.has_value() && node.ValueOf("self") == labels && std::holds_alternative<int64_t>(*other)
-             ? std::optional(std::get<int64_t>(*other))
-             : std::nullopt;
+  const auto* const label = other == nullptr ? nullptr : std::get_if<int64_t>(other);
+  return compares && labels.has_value() && node.ValueOf("self") == labels && label != nullptr ? std::optional(*label)
+                                                                                              : std::nullopt;
 }
 
 std::optional<int64_t> FirstOf(const std::set<int64_t>& wanted, const at::Tensor& labels) {
