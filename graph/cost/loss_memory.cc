@@ -6,7 +6,7 @@ namespace ampd::graph {
 
 int64_t CrossEntropyRows(int64_t num_classes) {
   constexpr int64_t kBytes = int64_t{4} << 20;
-  return std::max<int64_t>(1, kBytes / (num_classes * static_cast<int64_t>(sizeof(float))));
+  return std::max<int64_t>(1, kBytes / (std::max<int64_t>(1, num_classes) * static_cast<int64_t>(sizeof(float))));
 }
 
 int64_t PaddedClasses(int64_t num_classes) {

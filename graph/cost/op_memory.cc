@@ -178,7 +178,8 @@ int64_t OpMemory::InnerBytes(const Node& node, std::string_view name) const {
     return Bytes(result);
   }
   if (name == "result.relu_mask") {
-    const int64_t channels = graph_.type(result).shape[1].factor();
+    // A file may have a norm over no channels. It has no elements either, so any divisor but 0 is right for it.
+    const int64_t channels = std::max<int64_t>(graph_.type(result).shape[1].factor(), 1);
     return Elements(result) / channels * ((channels + kBatchNormMaskPack - 1) / kBatchNormMaskPack);
   }
   if (name == "result.feature_mask") {

@@ -233,6 +233,23 @@ TEST(OpMemory, AFusedNormSavesAMaskOnlyForReluBehindAnAddition) {
   EXPECT_EQ(fused.nodes()[5].outputs.size(), 2u);
 }
 
+TEST(EstimateRun, AFusedNormOverNoChannelsTakesNoMemoryForItsMask) {
+  const TensorType images = {Dtype::kFloat32, {Dim::Batch(), 0, 8, 8}};
+  Graph graph("empty");
+  const auto call = [&](const char* op, std::vector<Argument> arguments) {
+    return graph.AddNode({.op = op, .arguments = std::move(arguments), .outputs = {}, .module_path = ""}, "v", images);
+  };
+  const ValueId weight = graph.AddParameter("weight", {Dtype::kFloat32, {0}}, Initializer::Constant(1));
+  const ValueId x = graph.AddInput("x", images);
+  const ValueId norm = call("aten.batch_norm.default", {{"input", x}, {"weight", weight}, {"training", true}});
+  const ValueId relu = call("aten.relu.default", {{"self", call("aten.add.Tensor", {{"self", norm}, {"other", x}})}});
+  const Node mean{.op = "aten.mean.default", .arguments = {{"self", relu}}, .outputs = {}, .module_path = ""};
+  graph.AddOutput("loss", graph.AddNode(mean, "loss", {Dtype::kFloat32, {}}));
+  const Graph fused = WithFusedBatchNorms(graph);
+  EXPECT_THAT(OpNames(fused), ElementsAre("batch_norm_add_relu", "mean.default"));
+  EXPECT_EQ(EstimateRun(fused, kBatchSize, {.on_gpu = true}).after_forward.activations, 4) << "the loss alone";
+}
+
 TEST(ComputedBy, AFusedNormIsABatchNorm) { EXPECT_EQ(ComputedBy(kFusedBatchNorm), "aten.batch_norm.default"); }
 
 }  // namespace
