@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/cost/memory.h"
@@ -11,39 +13,59 @@ namespace ampd::graph {
 class HeldBlocks {
  public:
   enum Kind { kActivation, kGradient, kWorkspace };
-  // The id of a block whose memory is counted elsewhere. Holding and releasing this block has no effect.
-  static constexpr int kOutside = -1;
 
-  int Allocate(Kind kind, int64_t bytes) {
+  // Identifies a block of one HeldBlocks. Only Allocate() makes ids of blocks. A default-constructed id stands for
+  // memory that is counted elsewhere, such as that of a parameter: holding and releasing it has no effect, and it has
+  // no bytes.
+  class Id {
+   public:
+    Id() = default;
+
+   private:
+    friend class HeldBlocks;
+    explicit Id(size_t index) : index_(index) {}
+    std::optional<size_t> index_;
+  };
+
+  Id Allocate(Kind kind, int64_t bytes) {
     blocks_.push_back({kind, bytes, 1});
     Count(kind) += bytes;
     if (held_.total() > peak_.total()) {
       peak_ = held_;
     }
-    return static_cast<int>(blocks_.size()) - 1;
+    return Id(blocks_.size() - 1);
   }
 
-  int Hold(int block) {
-    if (block != kOutside) {
-      ++At(block).num_holders;
+  Id Hold(Id id) {
+    if (Block* const block = Find(id); block != nullptr) {
+      ++block->num_holders;
     }
-    return block;
+    return id;
   }
 
-  void Release(int block) {
-    if (block != kOutside && --At(block).num_holders == 0) {
-      Count(At(block).kind) -= At(block).bytes;
+  void Release(Id id) {
+    if (Block* const block = Find(id); block != nullptr && --block->num_holders == 0) {
+      Count(block->kind) -= block->bytes;
     }
   }
 
-  void BecomeGradient(int block) {
-    Count(At(block).kind) -= At(block).bytes;
-    At(block).kind = kGradient;
-    Count(kGradient) += At(block).bytes;
+  void BecomeGradient(Id id) {
+    if (Block* const block = Find(id); block != nullptr) {
+      Count(block->kind) -= block->bytes;
+      block->kind = kGradient;
+      Count(kGradient) += block->bytes;
+    }
   }
 
-  int64_t BytesOf(int block) const { return blocks_[static_cast<size_t>(block)].bytes; }
-  bool HeldOnce(int block) const { return blocks_[static_cast<size_t>(block)].num_holders == 1; }
+  int64_t BytesOf(Id id) const {
+    const Block* const block = Find(id);
+    return block == nullptr ? 0 : block->bytes;
+  }
+  // Whether the block has exactly one holder. Memory that is counted elsewhere has other holders too.
+  bool HeldOnce(Id id) const {
+    const Block* const block = Find(id);
+    return block != nullptr && block->num_holders == 1;
+  }
   const HeldBytes& held() const { return held_; }
   const HeldBytes& peak() const { return peak_; }
 
@@ -54,7 +76,9 @@ class HeldBlocks {
     int num_holders;
   };
 
-  Block& At(int block) { return blocks_[static_cast<size_t>(block)]; }
+  // The block of an id; null if its memory is counted elsewhere.
+  Block* Find(Id id) { return id.index_.has_value() ? &blocks_[*id.index_] : nullptr; }
+  const Block* Find(Id id) const { return id.index_.has_value() ? &blocks_[*id.index_] : nullptr; }
   int64_t& Count(Kind kind) {
     return kind == kActivation ? held_.activations : kind == kGradient ? held_.gradients : held_.workspace;
   }

@@ -59,8 +59,8 @@ class Run {
 
  private:
   struct ValueState {
-    int block = HeldBlocks::kOutside;
-    std::optional<int> gradient;
+    HeldBlocks::Id block;
+    std::optional<HeldBlocks::Id> gradient;
     size_t defined_at = 0;
     size_t last_use = 0;
     bool is_parameter = false;
@@ -95,7 +95,7 @@ class Run {
   }
 
   void BackwardSegment(const Segment& segment) {
-    std::vector<int> gradients;
+    std::vector<HeldBlocks::Id> gradients;
     if (segment.recomputed) {
       // The segment's autograd node holds the results' gradients while the segment runs again.
       for (ValueId output : segment.outputs) {
@@ -121,7 +121,7 @@ class Run {
       for (const auto& [input, block] : kept_[segment.begin]) {
         blocks_.Release(block);
       }
-      for (int gradient : gradients) {
+      for (const HeldBlocks::Id gradient : gradients) {
         blocks_.Release(gradient);
       }
     }
@@ -130,13 +130,13 @@ class Run {
   void Forward(size_t index, bool recorded) {
     work_.Visit();
     const Node& node = graph_.nodes()[index];
-    const int workspace = blocks_.Allocate(HeldBlocks::kWorkspace, ops_.ForwardWorkspace(node));
+    const HeldBlocks::Id workspace = blocks_.Allocate(HeldBlocks::kWorkspace, ops_.ForwardWorkspace(node));
     for (ValueId output : node.outputs) {
       const auto shown = ops_.ShownBy(node, output);
       values_[Index(output)].block = shown.has_value() ? blocks_.Hold(values_[Index(*shown)].block)
                                                        : blocks_.Allocate(HeldBlocks::kActivation, ops_.Bytes(output));
     }
-    std::vector<int> kept;
+    std::vector<HeldBlocks::Id> kept;
     for (const OpMemory::Kept& one : ops_.Keeps(node)) {
       kept.push_back(one.value.has_value() ? blocks_.Hold(values_[Index(*one.value)].block)
                                            : blocks_.Allocate(HeldBlocks::kActivation, one.inner_bytes));
@@ -146,7 +146,7 @@ class Run {
       saved_[index] = std::move(kept);
       return;
     }
-    for (int block : kept) {
+    for (const HeldBlocks::Id block : kept) {
       blocks_.Release(block);
     }
   }
@@ -170,20 +170,20 @@ class Run {
   void Backward(size_t index) {
     work_.Visit();
     const Node& node = graph_.nodes()[index];
-    std::vector<int> incoming;
+    std::vector<HeldBlocks::Id> incoming;
     for (ValueId output : node.outputs) {
       if (auto& gradient = values_[Index(output)].gradient; gradient.has_value()) {
         incoming.push_back(*std::exchange(gradient, std::nullopt));
       }
     }
-    std::vector<std::pair<ValueId, int>> results;
+    std::vector<std::pair<ValueId, HeldBlocks::Id>> results;
     if (!incoming.empty()) {
-      const int workspace = blocks_.Allocate(HeldBlocks::kWorkspace, ops_.BackwardWorkspace(node));
+      const HeldBlocks::Id workspace = blocks_.Allocate(HeldBlocks::kWorkspace, ops_.BackwardWorkspace(node));
       results = InputGradients(node, incoming[0]);
       blocks_.Release(workspace);
     }
     for (const auto* list : {&incoming, &saved_[index]}) {
-      for (int block : *list) {
+      for (const HeldBlocks::Id block : *list) {
         blocks_.Release(block);
       }
     }
@@ -193,8 +193,8 @@ class Run {
     }
   }
 
-  std::vector<std::pair<ValueId, int>> InputGradients(const Node& node, int incoming) {
-    std::vector<std::pair<ValueId, int>> results;
+  std::vector<std::pair<ValueId, HeldBlocks::Id>> InputGradients(const Node& node, HeldBlocks::Id incoming) {
+    std::vector<std::pair<ValueId, HeldBlocks::Id>> results;
     for (ValueId use : node.Uses()) {
       if (!results.empty() && ops_.IsTrained(use) && ops_.SharesGradient(node, results[0].first, use)) {
         results.emplace_back(use, blocks_.Hold(results[0].second));
@@ -205,11 +205,11 @@ class Run {
     return results;
   }
 
-  int InputGradient(const Node& node, ValueId use, int incoming) {
+  HeldBlocks::Id InputGradient(const Node& node, ValueId use, HeldBlocks::Id incoming) {
     if (ops_.PassesGradient(node, use)) {
       return blocks_.Hold(incoming);
     }
-    const int block = values_[Index(use)].block;
+    const HeldBlocks::Id block = values_[Index(use)].block;
     if (ops_.WritesGradientOver(node, use) && blocks_.HeldOnce(block)) {
       return blocks_.Hold(block);
     }
@@ -218,7 +218,7 @@ class Run {
 
   // Adds a gradient to the sum of a value's gradients, as autograd does. The new sum replaces the old sum or the
   // gradient if nothing else holds that tensor. If both are held elsewhere, the new sum is a new tensor.
-  void AddGradient(ValueState& value, int gradient) {
+  void AddGradient(ValueState& value, HeldBlocks::Id gradient) {
     if (!value.gradient.has_value()) {
       value.gradient = gradient;
     } else if (blocks_.HeldOnce(*value.gradient)) {
@@ -226,7 +226,7 @@ class Run {
     } else if (blocks_.HeldOnce(gradient)) {
       blocks_.Release(std::exchange(*value.gradient, gradient));
     } else {
-      const int sum = blocks_.Allocate(HeldBlocks::kWorkspace, blocks_.BytesOf(gradient));
+      const HeldBlocks::Id sum = blocks_.Allocate(HeldBlocks::kWorkspace, blocks_.BytesOf(gradient));
       blocks_.Release(std::exchange(*value.gradient, sum));
       blocks_.Release(gradient);
     }
@@ -241,8 +241,9 @@ class Run {
   Work& work_;
   const std::vector<Segment> segments_;
   std::vector<ValueState> values_;
-  std::vector<std::vector<int>> saved_;                          // Blocks saved by each node.
-  std::map<size_t, std::vector<std::pair<ValueId, int>>> kept_;  // Inputs kept by each segment; key: its first node.
+  std::vector<std::vector<HeldBlocks::Id>> saved_;  // Blocks saved by each node.
+  // The inputs that each segment keeps, by the segment's first node.
+  std::map<size_t, std::vector<std::pair<ValueId, HeldBlocks::Id>>> kept_;
   HeldBlocks blocks_;
 };
 
