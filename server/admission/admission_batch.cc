@@ -22,8 +22,16 @@ int64_t BatchOf(const v1::DataSpec& data) {
 void CheckTraining(const v1::JobSpec& spec, const graph::Graph& model, Findings& findings) {
   const int64_t num_parts = spec.train().gradient_accumulation();
   const int64_t batch = BatchOf(spec.data());
-  if (num_parts < 1 || batch < 1 || batch % num_parts != 0) {
+  // If data.batch_size itself can't be cut, AdmitTrain has reported that.
+  if (num_parts < 1 || batch < 1 || spec.data().batch_size() % num_parts != 0) {
     return;
+  }
+  if (batch % num_parts != 0) {
+    return findings.Wrong("train.gradient_accumulation",
+                          absl::StrCat("is ", num_parts, "; must divide the samples of a batch: data.batch_size is ",
+                                       spec.data().batch_size(), ", but the data set has only ", batch,
+                                       " samples, and all of them are one batch; choose a number that divides ", batch,
+                                       ", raise data.train.synthetic.num_samples, or set data.last_batch to PAD"));
   }
   const std::string size = absl::StrCat("is ", spec.data().batch_size(),
                                         num_parts == 1 ? "" : absl::StrCat(" in ", num_parts, " micro-batches"), ": ");

@@ -118,6 +118,21 @@ TEST(AdmitSpec, ABatchWithOneValueAChannel_IsRefusedWithTheModuleOfTheNorm) {
   }
 }
 
+// A data set that is smaller than a batch is one batch, which must be divisible into the micro-batches of a step.
+TEST(AdmitSpec, ASmallDataSetThatCannotBeCutIntoMicroBatches_IsRefusedWithBothNumbers) {
+  const auto in_parts = [](int num_parts, const std::string& last_batch) {
+    return Changed(absl::StrCat("data {batch_size: 64 train {synthetic {num_samples: 10}} last_batch: ", last_batch,
+                                "} train {gradient_accumulation: ", num_parts, "}"));
+  };
+  ASSERT_THAT(WrongFields(in_parts(4, "DROP")), ElementsAre("train.gradient_accumulation"));
+  const std::string description = ViolationsOf(AdmitSpec(in_parts(4, "DROP")).status())[0].description;
+  EXPECT_THAT(description, testing::StartsWith("is 4; must divide the samples of a batch: data.batch_size is 64, but "
+                                               "the data set has only 10 samples"));
+  EXPECT_THAT(description, testing::HasSubstr("data.last_batch to PAD"));
+  EXPECT_TRUE(AdmitSpec(in_parts(2, "DROP")).ok()) << AdmitSpec(in_parts(2, "DROP")).status();
+  EXPECT_TRUE(AdmitSpec(in_parts(4, "PAD")).ok()) << AdmitSpec(in_parts(4, "PAD")).status();
+}
+
 TEST(AdmitSpec, EmptySpec_TellsEverythingThatIsMissing) {
   EXPECT_THAT(WrongFields(v1::JobSpec()),
               ElementsAre("name", "model", "data.train", "data.batch_size", "optimizer", "train"));
