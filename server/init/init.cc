@@ -79,14 +79,19 @@ absl::Status WriteFiles(const std::vector<NewFile>& files, bool replace) {
   return absl::OkStatus();
 }
 
-// Returns the files to write for a certificate. For a server, they include a file with certificate and key, the form
-// that HAProxy requires.
+// The name of the file with a server's certificate and key, the form that HAProxy requires, without ".pem".
+constexpr char kProxy[] = "proxy";
+
+// Returns the files to write for a certificate; their paths differ. For a server, they include the file for HAProxy. A
+// server's certificate with the name of that file has no other .pem file.
 std::vector<NewFile> FilesOf(const std::string& folder, const std::string& name, const CertificateAndKey& pair,
                              bool is_server) {
-  std::vector<NewFile> files = {{folder + "/" + name + ".key", pair.key, 0600},
-                                {folder + "/" + name + ".pem", pair.certificate, 0644}};
+  std::vector<NewFile> files = {{folder + "/" + name + ".key", pair.key, 0600}};
+  if (!is_server || name != kProxy) {
+    files.push_back({folder + "/" + name + ".pem", pair.certificate, 0644});
+  }
   if (is_server) {
-    files.push_back({folder + "/proxy.pem", pair.certificate + pair.key, 0600});
+    files.push_back({folder + "/" + kProxy + ".pem", pair.certificate + pair.key, 0600});
   }
   return files;
 }
@@ -246,6 +251,9 @@ absl::StatusOr<std::string> MakeCertificate(const CertOptions& options) {
   const bool is_server = !options.hosts.empty();
   AMPD_RETURN_IF_ERROR(WriteFiles(FilesOf(folder, options.name, made, is_server), options.replace));
   const std::string base = absl::StrCat(folder, "/", options.name);
+  if (is_server && options.name == kProxy) {
+    return absl::StrCat("wrote ", base, ".pem, for HAProxy, with certificate and key, and ", base, ".key");
+  }
   return is_server ? absl::StrCat("wrote ", base, ".pem, ", base, ".key and, for HAProxy, ", folder, "/proxy.pem")
                    : absl::StrCat("wrote ", base, ".pem and ", base, ".key; copy them with ", tls,
                                   "/ca.pem to the host of ", options.name);

@@ -37,8 +37,8 @@ struct CertOptions {
 };
 
 // Creates a certificate that is signed by the authority of InitServer: OUT/NAME.pem and OUT/NAME.key. Only the owner
-// can read the key. For a server, also creates OUT/proxy.pem, which has both certificate and key. Returns how to use
-// the files.
+// can read the key. For a server, also creates OUT/proxy.pem, which has both certificate and key. For a server with the
+// name "proxy", this is OUT/NAME.pem, so there is no file with the certificate alone. Returns how to use the files.
 //
 //   FAILED_PRECONDITION  (NOT_INITIALIZED) there is no authority
 //                        (CANNOT_WRITE) a file exists already or cannot be written

@@ -99,6 +99,25 @@ TEST_F(InitTest, AServersCertificateIsRenewedInPlace) {
   EXPECT_EQ(ModeOf(tls + "server.key"), 0600u);
 }
 
+TEST_F(InitTest, AServerNamedProxy_HasOneFileWithCertificateAndKey) {
+  ASSERT_TRUE(Init().ok());
+  const auto make = [&](bool replace) {
+    return MakeCertificate(
+        {.data_dir = data_, .name = "proxy", .hosts = {"node1"}, .out = folder_.path(), .replace = replace});
+  };
+  const absl::StatusOr<std::string> made = make(/*replace=*/false);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::string pem = folder_.Path("proxy.pem");
+  const std::string key = folder_.Path("proxy.key");
+  EXPECT_THAT(*made, HasSubstr("proxy.pem, for HAProxy, with certificate and key"));
+  EXPECT_THAT(*ReadFile(pem, 1 << 16), HasSubstr(*ReadFile(key, 1 << 16)));
+  EXPECT_EQ(ModeOf(pem), 0600u);
+  EXPECT_TRUE(CheckTlsFiles({.ca = data_ + "/tls/ca.pem", .certificate = pem, .key = key}, true).ok());
+  EXPECT_EQ(ReasonOf(make(/*replace=*/false).status()), "CANNOT_WRITE");
+  ASSERT_TRUE(make(/*replace=*/true).ok());
+  EXPECT_THAT(*ReadFile(pem, 1 << 16), HasSubstr(*ReadFile(key, 1 << 16)));
+}
+
 TEST_F(InitTest, WhatIsLeftOfAnEarlierUse_IsFoundBeforeAFileIsWritten) {
   {
     std::filesystem::create_directory(data_);
