@@ -90,6 +90,7 @@ class Packages(DebianHosts):
         self.follow("What is where")
         self.check_that_an_upgrade_keeps_a_running_job()
         self.check_that_removing_keeps_the_data()
+        self.check_that_the_server_survives_the_purge_of_its_worker()
         self.follow()
         self.check_that_nothing_is_left()
 
@@ -141,9 +142,17 @@ class Packages(DebianHosts):
         self.assertEqual(self.host.attempt("pgrep ampd").stdout, "")
         self.host.run("apt-get install -y ./newer/ampd-server_*.deb ./newer/ampd-worker_*.deb")
         wait_for(lambda: self.host.attempt("ampctl health").returncode == 0, "the server is back")
+        self.assertEqual([self.show(unit, "LoadState") for unit in UNITS], ["loaded"] * 3, "a unit is still masked")
         self.assertEqual({job["spec"]["name"] for job in self.read("job list")}, {"long", self.read("job list")[-1]["spec"]["name"]})
         self.host.run("ampctl job cancel long")
         self.say("removed and installed again, with the same jobs")
+
+    def check_that_the_server_survives_the_purge_of_its_worker(self):
+        self.host.run("apt-get purge -y ampd-worker")
+        self.host.run("getent passwd ampd-worker")
+        self.host.run("systemctl restart ampd-server")
+        wait_for(lambda: self.host.attempt("ampctl health").returncode == 0, "the server is back")
+        self.say("the worker alone was purged")
 
     def files(self):
         """The files of the host, but those of the kernel, of root, of other packages' logs and of apt."""
