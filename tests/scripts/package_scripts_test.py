@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the scripts of the Debian packages with commands that only record how they are called."""
+"""Runs the scripts of the Debian packages with commands that only record how they are called, and reads the units."""
+import configparser
 import pathlib
 import subprocess
 import tempfile
 import unittest
 
 DEBIAN = pathlib.Path(__file__).resolve().parents[2] / "tools/packages/debian"
-COMMANDS = ("adduser", "deb-systemd-helper", "deb-systemd-invoke", "deluser", "install", "pkill", "rm", "rmdir", "systemctl")
+COMMANDS = ("adduser", "deb-systemd-helper", "deb-systemd-invoke", "deluser", "install", "pkill", "rm", "rmdir",
+            "systemctl")
 SERVER, WORKER = "/usr/bin/ampd-server", "/usr/lib/ampd/ampd-worker"
 
 
@@ -51,6 +53,18 @@ class PackageScripts(unittest.TestCase):
         self.assertNotIn(worker, self.calls("worker/postrm", "purge", installed=[SERVER]))
         self.assertNotIn(worker, self.calls("server/postrm", "purge", installed=[WORKER]))
         self.assertIn("deluser --quiet --system ampd", self.calls("server/postrm", "purge"))
+
+    def test_services_wait_for_the_network_and_start_again_until_they_run(self):
+        for unit in sorted((DEBIAN.parent / "systemd").glob("*.service")):
+            with self.subTest(unit=unit.name):
+                sections = configparser.ConfigParser(strict=False, interpolation=None)
+                sections.read(unit)
+                self.assertIn("network-online.target", sections["Unit"]["After"].split())
+                self.assertIn("network-online.target", sections["Unit"]["Wants"].split())
+                # systemd's own limit is five starts in ten seconds. A unit has no limit, or restarts too slowly for it.
+                is_unlimited = sections["Unit"].get("StartLimitIntervalSec") == "0"
+                self.assertTrue(is_unlimited or int(sections["Service"]["RestartSec"]) > 2)
+                self.assertIn(sections["Service"]["Restart"], ("always", "on-failure"))
 
 
 if __name__ == "__main__":
