@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests how docker/compose-init treats the workers' token, with a fake ampctl."""
+"""Tests how docker/compose-init treats the workers' token, with a fake ampctl, and the times in docker/compose.yaml."""
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -61,6 +62,15 @@ class WorkerToken(unittest.TestCase):
             self.assertIn(f"ampctl ended with {whoami}", done.stderr)
             self.assertEqual(self.file.read_text(), "old\n")
             self.assertNotIn("revoke", calls)
+
+
+class Compose(unittest.TestCase):
+    def test_a_worker_may_take_longer_than_its_trainers(self):
+        text = (DOCKER / "compose.yaml").read_text()
+        grace = int(re.search(r"--exit-grace=(\d+)", text)[1])
+        worker = text[text.index("--exit-grace="):]
+        # What the worker needs after its trainers: helm/ampd/templates/worker/_pod.tpl.
+        self.assertGreaterEqual(int(re.search(r"stop_grace_period: (\d+)s", worker)[1]), grace + 23)
 
 
 if __name__ == "__main__":
