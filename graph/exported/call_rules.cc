@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/exported/argument_rules.h"
+#include "graph/exported/exported_program.h"
 #include "graph/exported/op_schemas.h"
+#include "graph/op_table.h"
 
 namespace ampd::graph {
 namespace {
@@ -88,10 +90,32 @@ std::string FaultOf(const Rule& rule, const Graph& graph, const Node& node) {
              : absl::StrCat("its ", name, " has ", rank, " dimensions; it takes ", Taken(rule));
 }
 
+// The argument that has the shape of the result. Empty for ops with other results, and for ops whose result no pass
+// exchanges for the argument. Passes make the readers of one read the other: for writes in place (WithoutInPlaceOps),
+// for dropout (EvalProgram) and for casts (precision/fused_norms.h). So readers that were checked with the one shape
+// must fit the other.
+std::string_view ShapedLikeResult(const Node& node) {
+  if (node.op == "aten.dropout.default" || node.op == "aten.feature_dropout.default") {
+    return "input";
+  }
+  const OpRow* const row = FindOp(node.op);
+  return node.op == "aten.to.dtype" || (row != nullptr && !row->in_place_of.empty()) ? "self" : "";
+}
+
+std::string FaultOfResult(const Graph& graph, const Node& node) {
+  const auto argument = node.ValueOf(ShapedLikeResult(node));
+  return argument.has_value() && graph.type(*argument).shape != graph.type(node.outputs[0]).shape
+             ? absl::StrCat("its result has another shape than its ", std::string(ShapedLikeResult(node)))
+             : "";
+}
+
 }  // namespace
 
 std::string FaultOf(const Graph& graph, const Node& node) {
   if (std::string fault = FaultOfSchema(node); !fault.empty()) {
+    return fault;
+  }
+  if (std::string fault = FaultOfResult(graph, node); !fault.empty()) {
     return fault;
   }
   for (const Rule& rule : Rules()) {
@@ -106,6 +130,15 @@ std::string FaultOf(const Graph& graph, const Node& node) {
   return num_layers == nullptr || (*num_layers >= 1 && *num_layers <= kMaxLayers)
              ? FaultOfArguments(graph, node)
              : absl::StrCat("its num_layers is ", *num_layers, "; it takes 1 to ", kMaxLayers);
+}
+
+absl::StatusOr<Graph> WithSoundCalls(Graph graph) {
+  for (const Node& node : graph.nodes()) {
+    if (const std::string fault = FaultOf(graph, node); !fault.empty()) {
+      return BadExport(absl::StrCat(node.Where(), ": ", fault));
+    }
+  }
+  return graph;
 }
 
 }  // namespace ampd::graph

@@ -60,7 +60,7 @@ class Importer {
     if (const std::string fault = FaultOfConstantIndices(*plain); !fault.empty()) {
       return BadExport(fault);
     }
-    return WithoutFreshCopies(*plain);
+    return WithSoundCalls(WithoutFreshCopies(*plain));
   }
 
  private:

@@ -159,5 +159,20 @@ TEST(DescribeModel, AnArgumentThatIsMissingOrOfAnotherKind_EndsInAProblemOrAResu
   }
 }
 
+// The file says of which shape each tensor is, and may be wrong.
+TEST(DescribeModel, ATensorOfAnotherShape_EndsInAProblemOrAResult) {
+  for (Golden golden : Goldens()) {
+    const json tensors = graph::GraphOf(golden.model)["tensor_values"];
+    for (const auto& [name, unused] : tensors.items()) {
+      for (const std::vector<json>& sizes : std::vector<std::vector<json>>{{}, {kBatch}, {kBatch, 0, 2, 3}}) {
+        SCOPED_TRACE(testing::Message() << name << " of " << sizes.size() << " dimensions");
+        json model = golden.model;
+        graph::GraphOf(model)["tensor_values"][name]["sizes"] = graph::Tensor(sizes)["sizes"];
+        ProblemsOf(model, golden.head);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ampd::client

@@ -83,5 +83,42 @@ TEST(ImportProgram, ACallWithoutATensorThatItsOpRequiresIsNamed) {
             "aten.relu.default" + at + "it has no tensor as its self");
 }
 
+// Passes exchange the results of these ops for their arguments, so a reader of the one must fit the other.
+TEST(ImportProgram, AResultOfAnotherShapeThanTheTensorThatItStandsForIsNamed) {
+  const auto fault = [](const std::string& op, const std::vector<std::pair<std::string, json>>& arguments) {
+    return Refused([&](json& m) {
+      GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch});
+      GraphOf(m)["nodes"][1] = Call(op, arguments, "relu", "act");
+    });
+  };
+  const std::string at = " of act (net.py:10): its result has another shape than its ";
+  EXPECT_EQ(fault("relu_.default", {{"self", Named("linear")}}), "aten.relu_.default" + at + "self");
+  EXPECT_EQ(fault("dropout.default", {{"input", Named("linear")}, {"p", {{"as_float", 0.5}}}, {"train", kYes}}),
+            "aten.dropout.default" + at + "input");
+  const std::string of_cast = Refused([](json& m) {
+    constexpr int kDouble = 8;
+    GraphOf(m)["tensor_values"]["relu"] = Tensor({kBatch}, false, kDouble);
+    GraphOf(m)["nodes"][1] =
+        Call("to.dtype", {{"self", Named("linear")}, {"dtype", {{"as_scalar_type", kDouble}}}}, "relu", "act");
+  });
+  EXPECT_EQ(of_cast, "aten.to.dtype" + at + "self");
+}
+
+// The file says that the einsum's result has two dimensions, but its equation gives one.
+TEST(ImportProgram, ACallThatDoesNotTakeWhatAPassGivesItIsNamed) {
+  const std::string fault = Refused([](json& m) {
+    json& graph = GraphOf(m);
+    const json operands = {{"as_tensors", json::array({{{"name", "linear"}}})}};
+    graph["nodes"][1] =
+        Call("einsum.default", {{"equation", {{"as_string", "bi->b"}}}, {"tensors", operands}}, "relu", "sum");
+    graph["nodes"].push_back(Call(
+        "layer_norm.default", {{"input", Named("relu")}, {"normalized_shape", {{"as_ints", {3}}}}}, "even", "norm"));
+    graph["tensor_values"]["even"] = Tensor({kBatch, 3});
+    graph["outputs"][0] = Named("even");
+  });
+  EXPECT_EQ(fault,
+            "aten.layer_norm.default of norm (net.py:10): its normalized_shape, (3), is not what its input ends with");
+}
+
 }  // namespace
 }  // namespace ampd::graph

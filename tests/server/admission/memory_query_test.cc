@@ -242,6 +242,7 @@ TEST(AnswerMemoryQuery, AnExportedModelsOwnProgramForEvaluationCounts) {
   nlohmann::json json = graph::Net();
   json["programs"]["eval"] = json["programs"]["train"];
   graph::GraphOf(json, "eval")["tensor_values"]["second"] = graph::Tensor({graph::kBatch, 1 << 20});
+  graph::GraphOf(json, "eval")["tensor_values"]["drop"] = graph::Tensor({graph::kBatch, 1 << 20});
   const auto model = graph::ParseExportedModel(json.dump());
   ASSERT_TRUE(model.ok()) << model.status();
   const auto without = AnswerMemoryQuery(ExportedRequest(), {}, &*model);

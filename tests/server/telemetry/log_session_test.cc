@@ -11,13 +11,13 @@
 namespace ampd::server {
 namespace {
 
-constexpr char kJob[] = "j";
+constexpr char kLogged[] = "j";
 
 // A store and a hub, and a job record that the test changes. StoreOnDisk::AppendLog appends to the log of attempt 1.
 class LogSessionTest : public testing::Test {
  protected:
   LogSessionTest() {
-    job_.set_id(kJob);
+    job_.set_id(kLogged);
     job_.set_state(v1::Job::QUEUED);
   }
 
@@ -29,7 +29,7 @@ class LogSessionTest : public testing::Test {
 
   std::unique_ptr<LogSession> Tail(int32_t attempt, bool follow) {
     LogSession::Options options;
-    options.request.set_id(kJob);
+    options.request.set_id(kLogged);
     options.request.set_attempt(attempt);
     options.request.set_follow(follow);
     options.get_job = [this] { return found_.ok() ? absl::StatusOr<v1::Job>(job_) : found_; };
