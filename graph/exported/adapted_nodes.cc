@@ -47,6 +47,8 @@ absl::Status AdaptNode(const ExportedGraph& graph, const ExportedNode& node, con
     for (Argument& argument : added.arguments) {
       argument.name = argument.name == "size" ? "shape" : argument.name;
     }
+  } else if (added.op == "aten.bernoulli_.float" && added.Find("p") == nullptr) {
+    added.Set("p", 0.5);  // The default of this op. torch.export leaves defaults out, and bernoulli.p has none.
   } else if (added.op == "aten.narrow.default") {
     return NarrowAsSlice(node, added);
   } else if (added.op == kCast) {
