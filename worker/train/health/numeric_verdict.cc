@@ -64,7 +64,7 @@ Verdict JudgeGradients(const RunFacts& facts) {
     return {reason, LookAtBackwardPass(facts)};
   }
   if (facts.scaling == Scaling::kStatic) {
-    return {reason, "set precision.loss_scale.fixed.scale to a lower value, or use a dynamic loss scale"};
+    return {reason, "set precision.loss_scale.static.scale to a lower value, or use a dynamic loss scale"};
   }
   return {reason, facts.at_floor
                       ? absl::StrCat("set precision.loss_scale.dynamic.floor to a lower value", OrWider(facts))
