@@ -32,8 +32,8 @@ class Importer {
     std::set<std::string> trained;
   };
 
-  // `state` is the state of the training program's graph. Null if `program` is the training program, in which all
-  // parameters that require gradients are trained.
+  // `state` is the state of the training program's graph. If it is null, all parameters that require gradients are
+  // trained.
   Importer(const ExportedModel& model, const ExportedProgram& program, const ExportedTypes& types,
            const ImportOptions& options, const State* state)
       : model_(model),
@@ -170,7 +170,7 @@ class Importer {
                .source = node.source,
                .keeps_fp32 = node.keeps_fp32 || node.named_dtype == NamedDtype::kMeant,
                .follows_dtype = node.named_dtype == NamedDtype::kFollows,
-               .without_gradient = state_ == nullptr && node.without_gradient};
+               .without_gradient = &program_ == &model_.train && node.without_gradient};
     for (const auto& [name, argument] : node.arguments) {
       AMPD_RETURN_IF_ERROR(AddArgument(node, name, argument, added));
     }

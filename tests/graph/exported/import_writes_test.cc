@@ -111,6 +111,8 @@ TEST(ImportProgram, AWriteWithoutGradientsOverWhatHasOneByAWriteToItsPartIsRefus
     graph["tensor_values"][tensor] = Tensor({kBatch, 2});
   }
   graph["nodes"][8]["inputs"][2]["arg"] = Named("doubled");
+  graph["nodes"][9] = Call("mul.Tensor", {{"self", Named("trained")}, {"other", Named("doubled")}}, "mul");
+  graph["tensor_values"]["mul"] = Tensor({kBatch, 2});
   EXPECT_THAT(Text(model), HasSubstr("writes under torch.no_grad() over what has a gradient"));
 }
 
@@ -180,6 +182,9 @@ TEST(ImportProgram, ACopyOfABufferStaysACopy) {
   AddState(model, Buffer("b_count", "count"), "b_count", "count", Tensor({1, 4}, false, kLong),
            Stored("weight_9", {1, 4}, kLong));
   GraphOf(model)["nodes"][0]["inputs"][0]["arg"] = Named("b_count");
+  for (const char* const tensor : {"y", "more"}) {
+    GraphOf(model)["tensor_values"][tensor] = Tensor({1, 4});
+  }
   EXPECT_THAT(Text(model), HasSubstr("aten.to.dtype(self=%count, dtype=float32, copy=True)"));
 }
 
