@@ -188,7 +188,7 @@ TEST_F(JobQueriesTest, ListJobs_EndsAPageWhenItHasReadAsMuchOfTheHistoryAsItMay)
   for (const char* name : {"wanted", "wanted", "other", "other", "other", "other", "other"}) {
     ids.push_back((*Create("", name))->id());
   }
-  absl::StatusOr<JobPtr> result;  // Pump writes it.
+  absl::StatusOr<JobPtr> result;                   // Pump writes it.
   for (const size_t ended : {0, 2, 3, 4, 5, 6}) {  // Job 1 stays in memory.
     v1::CancelJobRequest cancel;
     cancel.set_id(ids[ended]);
