@@ -316,8 +316,7 @@ inline constexpr ReasonRow kReasons[] = {
      "The data directory cannot be created, lacks the files of all artifacts, or has no journal to back up.",
      "Check the path and its rights, and that the disk of its folder `artifacts` is mounted."},
     {"LISTENER_IS_DEAD", "UNAVAILABLE", MetBy::kOperator,
-     "A listener of the server accepted no connections any more, and starting it again did not help. The server ended "
-     "with exit code 75.",
+     "A listener accepted no connections, even after it was started again. The server ended with exit code 75.",
      "Let the service manager start the server again."},
     {"MEMORY_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED", MetBy::kOperator,
      "The server took a quarter more memory than its `--memory-limit` for ten seconds. It ended with exit code 75.",

@@ -54,7 +54,6 @@ std::optional<Row> FindRow(const std::vector<Row>& rows, const std::string& name
   return std::nullopt;
 }
 
-// The phases of a step.
 std::vector<PhaseOptions> PhasesOf(const EngineOptions& options) {
   if (!options.phases.empty()) {
     return options.phases;
@@ -70,8 +69,7 @@ absl::StatusOr<graph::Graph> TrainingProgram(const graph::Graph& model, const st
   return loss.empty() ? graph::WithLossHead(model) : graph::LossProgram(model, loss);
 }
 
-// Returns the seed of a phase's random numbers. Each phase has its own; the first, or only, phase has the engine's
-// seed.
+// Returns the seed of a phase's random numbers. The first, or only, phase has the engine's seed.
 uint64_t SeedOfPhase(uint64_t seed, size_t phase) { return phase == 0 ? seed : SeededRandom(seed + phase).Next(); }
 
 // A step that samples its gradients or activations runs directly and needs additional memory. If the recorded step had
