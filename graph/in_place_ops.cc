@@ -195,9 +195,9 @@ class InPlacePass {
     return absl::OkStatus();
   }
 
-  // Returns the value that later nodes read as the result of `node`, a write that was just replaced. If the write is
-  // under torch.no_grad(), this value is detached, because autograd would follow the out-of-place op to the tensors
-  // that the model wrote. The written tensor itself has no gradient that could be lost (see Replace).
+  // `node` is the op out of place that has just replaced a write. Returns the value that later nodes read as its
+  // result. If the write was under torch.no_grad(), this value is detached, because autograd would otherwise follow the
+  // op to the tensors that the model wrote. The written tensor itself has no gradient to lose (see Replace).
   ValueId ResultOf(const Node& node) {
     const ValueId result = node.outputs[0];
     const bool writes_tensors = node.Uses().size() > 1;  // Not only numbers.

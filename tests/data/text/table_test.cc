@@ -112,7 +112,7 @@ TEST_F(TableTest, Commas_AreCsvs) {
   EXPECT_EQ(Format("a, b\tc\n"), "tab none") << "a comma beside a tab is text";
 }
 
-// Python's csv module keeps them too.
+// Line breaks in a quoted cell are part of its text, as in Python's csv module.
 TEST_F(TableTest, LineBreaksInACell_AreKeptAsTheyAre) {
   EXPECT_THAT(
       Read("text,label\r\n\"a\r\nb\nc\r\n\r\nd\",1\r\n\"\r\n\",0\r\n"),

@@ -93,7 +93,7 @@ class TrainerPool {
  private:
   // Starts a trainer. `record` contains the device and, unless the trainer is a warm one, the attempt.
   absl::StatusOr<SpawnedTrainer*> Start(internal::SpawnRecord record);
-  // Makes the device count as unusable because no trainer can be started on it. Does nothing if the reason is a full
+  // Records that the device is unusable, because no trainer can be started on it. Does nothing if the reason is a full
   // disk: an attempt then ends with DISK_FULL, which tells the user what to do.
   void OnStartFailed(const std::string& device, const absl::Status& status, absl::Duration now);
   // Records whether the device can be used. `error`: why not; empty: it can.

@@ -17,8 +17,8 @@ using v1::PrecisionPolicy;
 
 namespace {
 
-// Changes the format of a module rule to that of the preset to which the job's precision is raised, fp32 or bf16. A
-// rule that computes in fp32 keeps fp32.
+// The job's precision is raised to `preset`, fp32 or bf16. Makes a module rule compute in this format too, unless it
+// computes in fp32 already.
 void RaiseRule(const std::string& preset, v1::ModuleRule& rule) {
   const bool is_fp32 = preset == "fp32" || precision::StorageDtype(rule.compute()) == graph::Dtype::kFloat32;
   rule.set_compute(is_fp32 ? PrecisionPolicy::fp32 : PrecisionPolicy::bf16);
